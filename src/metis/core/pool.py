@@ -219,7 +219,7 @@ class Pool:
         self.go_to(state)
 
     def go_to(self, state: dict[str, Any]) -> None:
-        """Sample from these places on."""
+        """Continue sampling from these positions."""
         self._streams.clear()
         self._subsets.clear()
         for name, stream in state["streams"]:

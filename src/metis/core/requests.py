@@ -79,12 +79,12 @@ Counts = int | Sequence[int]
 
 
 def each_count(n: Counts, asked: Sequence[object]) -> list[int]:
-    """The number of each of those asked for."""
+    """The number of rollouts of each item, as a list."""
     return [n] * len(asked) if isinstance(n, int) else list(n)
 
 
 def common_count(each: Sequence[int]) -> Counts:
-    """One number where all are the same."""
+    """One number if all are the same, else the list as it is."""
     return each[0] if len(set(each)) == 1 else each
 
 
@@ -279,7 +279,7 @@ class Engine(Protocol):
 
     @property
     def rows(self) -> int:
-        """Rollouts that it takes at once: long work is asked for, and saved, so many at a time."""
+        """Rollouts per request: long work is asked for, and saved, in rounds of this size."""
         return 256
 
     def answer(self, request: Request[Reply]) -> Reply:

@@ -1,4 +1,4 @@
-"""Answers: a page of those that are looked for, and one with all that is known of it."""
+"""Answers: pages of search results, and the details of one answer."""
 
 import json
 import sqlite3
@@ -58,7 +58,7 @@ _COLUMNS = (
 
 
 class Found(NamedTuple):
-    """A row of the answers, by name."""
+    """A row of the table of answers."""
 
     id: int
     member: int
@@ -82,7 +82,7 @@ class Found(NamedTuple):
 
 
 class RequestRefused(ValueError):
-    """A filter that has no meaning."""
+    """A filter that cannot be applied."""
 
 
 def conditions(asked: Mapping[str, str]) -> tuple[str, list[Any]]:
@@ -124,7 +124,7 @@ class Answers:
         """The group that was read last: its answers are asked for one after the other."""
 
     def page(self, asked: Mapping[str, str]) -> Row:
-        """The page of answers that fit: `exact` is false while the total is a lower bound."""
+        """A page of matching answers; `exact` is false while the total is a lower bound."""
         began = time.monotonic()
         page = max(0, number("page", asked.get("page") or "0"))
         order = ORDERS.get(asked.get("sort", ""))
@@ -151,7 +151,7 @@ class Answers:
         }
 
     def _words(self, terms: Sequence[Term]) -> str:
-        """The query of the index of words; empty where that cannot answer it."""
+        """The full-text query of a search; empty if the index cannot answer it."""
         words = search.match(terms)
         try:
             self.database.one("SELECT 1 FROM words WHERE words MATCH ? LIMIT 1", (words or "a",))
@@ -162,7 +162,7 @@ class Answers:
     def _looked(
         self, where: str, values: Sequence[Any], order: str, terms: Sequence[Term], sure: bool
     ) -> "_Looked":
-        """A search as far as it was looked at; where the index is sure, that is all of it."""
+        """The results of a search so far; complete if the index alone answers it."""
         patterns = tuple(term.pattern.pattern for term in terms)
         key = (where, *values, order, patterns, self.database.revision)
         looked = self._remembered.pop(key, None)
@@ -273,7 +273,7 @@ class Answers:
 
 
 class _Looked:
-    """Answers that may fit a search: how many were looked at, and those that do."""
+    """A scan for a search: the answers read so far, and those that match."""
 
     def __init__(
         self, candidates: Sequence[int], looked: int = 0, hits: Sequence[int] = ()
@@ -285,7 +285,7 @@ class _Looked:
         return self.looked == len(self.candidates)
 
     def go_on(self, wanted: int, fits: Callable[[int], bool]) -> None:
-        """Look for as long as there is patience; at first until there are more than are wanted."""
+        """Scan until the time is up; at first, until there is more than a page."""
         end, first = time.monotonic() + PATIENCE, not self.looked
         while not self.done and time.monotonic() < end:
             if first and len(self.hits) > wanted:

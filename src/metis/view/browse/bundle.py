@@ -1,4 +1,4 @@
-"""A folder with the page and what it shows, which opens without a server.
+"""Writes the page and its data into a folder that opens without a server.
 
 A page that is opened from a folder may load no data but scripts: each answer of the server that the
 page can ask for is a script that hands it over. What would be searched for needs the server.
@@ -77,7 +77,7 @@ def _tell(text: str) -> None:
 
 
 def _write_answers(routes: Routes, addresses: Sequence[str], out: Path) -> int:
-    """Write what the routes answer, as far as a bundle goes; the number of those left out."""
+    """Write the routes' answers up to the limits of a bundle; returns how many were left out."""
     count = size = left = 0
     out.mkdir(exist_ok=True)
     for address in addresses:
@@ -97,7 +97,7 @@ def _write_answers(routes: Routes, addresses: Sequence[str], out: Path) -> int:
 
 
 def _lasting(content: bytes) -> bytes:
-    """An answer without what only a server has to say: how long it took, how far it has read."""
+    """An answer without what only a live server reports: its duration and progress."""
     answer = json.loads(content)
     if isinstance(answer, dict):
         answer.pop("seconds", None)
@@ -107,7 +107,7 @@ def _lasting(content: bytes) -> bytes:
 
 
 def script_name(address: str) -> str:
-    """The name of the script of an address; the page makes the same."""
+    """The script's file name of an address, computed alike in the page."""
     return f"{_quoted(address).replace('%', '~')}.js"
 
 
@@ -117,7 +117,7 @@ def _quoted(text: str) -> str:
 
 
 def _addresses(opened: Sequence[object]) -> Iterator[str]:
-    """Addresses that the page asks for without a search: lists, then details, new to old."""
+    """The addresses that the page requests without a search: lists, then details, newest first."""
     yield "folders"
     yield from (f"{place}/overview" for place in range(len(opened)))
     runs = [(place, each) for place, each in enumerate(opened) if isinstance(each, Opened)]
@@ -144,7 +144,7 @@ def _lists(place: int, run: Opened) -> Iterator[str]:
 
 
 def _narrowed(kinds: Sequence[str]) -> Iterator[dict[str, str]]:
-    """What the page can narrow the answers to without a search, the whole list first."""
+    """The filters that the page offers without a search; none comes first."""
     for kind in ("", *kinds):
         for reward in ("", *REWARDS):
             for name in ("", "truncated", "failed"):
@@ -158,7 +158,7 @@ def _outcomes(run: Opened) -> list[str]:
 
 
 def _pages(address: str, asked: Mapping[str, str], count: int) -> Iterator[str]:
-    """A list page by page, as far as a bundle goes."""
+    """A list page by page, up to the limit of a bundle."""
     for page in range(min(PAGES, max(1, -(-count // SIZE)))):
         given = {**asked, **({"page": str(page)} if page else {})}
         query = "&".join(f"{name}={_quoted(value)}" for name, value in given.items())

@@ -36,7 +36,7 @@ _NEW = {
 
 
 def count(write: sqlite3.Connection) -> None:
-    """Count what is new."""
+    """Count the new rows."""
     for table, queries in _NEW.items():
         name = f"counted {table}"
         before = write.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
@@ -48,7 +48,7 @@ def count(write: sqlite3.Connection) -> None:
 
 
 def forget(write: sqlite3.Connection) -> None:
-    """Count anew: rows are gone."""
+    """Discard the counts, since rows were deleted."""
     write.execute("DELETE FROM counts")
     write.execute("DELETE FROM filters")
     write.execute("DELETE FROM about WHERE name LIKE 'counted %'")

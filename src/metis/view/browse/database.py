@@ -1,4 +1,4 @@
-"""The SQLite database of a folder that is shown: a cache, which may be deleted at any time.
+"""The SQLite database of a shown folder: a cache, which may be deleted at any time.
 
 It lies in the user's cache folder and never in the folder itself. One process has it at a time;
 another one that shows the same folder has a database in memory.
@@ -75,7 +75,7 @@ class Database:
         self._connection = self._open()
 
     def _open(self) -> sqlite3.Connection:
-        """The database in the cache folder; in memory where it cannot be there."""
+        """The database in the cache folder, or in memory if it cannot be there."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._owned = self._owned or files.lock(self.path.with_suffix(".lock"))
@@ -85,7 +85,7 @@ class Database:
             return _opened(None, _identity(self.folder))
 
     def rebuild(self, in_memory: bool = False) -> None:
-        """Start over: what there was is damaged, or cannot be written."""
+        """Start over: the file is damaged, or cannot be written."""
         with self._lock:
             if self._closed:
                 return
@@ -113,7 +113,7 @@ class Database:
 
     @property
     def revision(self) -> str:
-        """Another one whenever anything in it is."""
+        """A string that changes with the content."""
         return "-".join(str(value) for (value,) in self.rows(REVISION))
 
     def one(self, query: str, values: Sequence[Any] = ()) -> Any:
@@ -123,7 +123,7 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: all of it or, where something fails, nothing."""
+        """A transaction, rolled back on an error."""
         with self._lock, self._connection:
             self._connection.execute("BEGIN")
             yield self._connection
@@ -139,13 +139,13 @@ def _name(folder: Path) -> str:
 
 
 def _identity(folder: Path) -> str:
-    """The identity of a folder, which another one at its path has not; of these tables."""
+    """A key of this folder (not another at its path) and of this table layout."""
     found, tables = folder.stat(), (TABLES + counting.TABLES + WORDS).encode()
     return f"{hashlib.sha256(tables).hexdigest()[:16]} {found.st_dev} {found.st_ino}"
 
 
 def _opened(path: Path | None, identity: str) -> sqlite3.Connection:
-    """A database of this identity, sound; made anew where it is of another, or damaged."""
+    """A sound database of this identity; a damaged or foreign one is created anew."""
     if path is None:
         return _made(":memory:", identity)
     if path.exists():

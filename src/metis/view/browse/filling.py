@@ -93,7 +93,7 @@ LOGS: dict[str, Callable[[Into, Row, str], None]] = {
 
 
 def transcript(into: Into, member: Member) -> None:
-    """A group of a transcript, in place of what a log has kept of it."""
+    """Insert a transcript's group; it replaces what the log kept of it."""
     head, kind = member.head, member.place.kind
     key = kind, head["step"], clean(str(head["prompt"]))
     kept_by_a_log = "kind = ? AND step = ? AND prompt = ? AND file NOT LIKE 'transcripts/%'"
@@ -112,7 +112,7 @@ def outcome(rewards: Sequence[float | None]) -> str | None:
 
 
 def _prompt(into: Into, prompt: str, text: Any, category: Any, difficulty: Any, trust: int) -> None:
-    """What is known of a prompt; the most trusted text stays."""
+    """Insert or update a prompt; the text of the most trusted source stays."""
     values = (
         *(into.file, clean(prompt), clean(str(text or "")), clean(str(category or ""))),
         *(difficulty if isinstance(difficulty, int | float | str) else None, trust),

@@ -38,7 +38,7 @@ def mark(path: Path, offset: int, rows: int) -> Mark:
 
 
 def holds(path: Path, seen: Mark) -> bool:
-    """True where the file still starts with what was read: it was not cut and not rewritten."""
+    """True if the file still starts with what was read: not truncated, not rewritten."""
     return path.stat().st_size >= seen.offset and mark(path, seen.offset, seen.rows) == seen
 
 

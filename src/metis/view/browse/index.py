@@ -57,7 +57,7 @@ class Index:
         self._updating = RLock()
 
     def update(self, seconds: float = math.inf, logs_only: bool = False) -> bool:
-        """Take in what is new, for so long; True where all of it was."""
+        """Index what is new for at most this long; True once all is indexed."""
         deadline = time.monotonic() + seconds
         with self._updating:
             try:
@@ -69,7 +69,7 @@ class Index:
             return done
 
     def _again(self, deadline: float, logs_only: bool) -> bool:
-        """Start over: the database is damaged, or else its disk is full: then without one."""
+        """Start over with a new database; in memory if its disk is full."""
         self.rebuild()
         try:
             return self._update(deadline, logs_only)
@@ -78,7 +78,7 @@ class Index:
             return self._update(deadline, logs_only)
 
     def refresh(self) -> None:
-        """Take in what is new in the logs; at first all of them, later unless others are at it."""
+        """Index new log rows: all of them at first, later only if no other thread does."""
         if time.monotonic() - self._looked < FRESH:
             return
         if self._updating.acquire(blocking=self._looked == -math.inf):
@@ -89,7 +89,7 @@ class Index:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """The share of the folder that is in the database."""
+        """The share of the folder that is indexed."""
         marks = self._marks()
         sizes = {name: path.stat().st_size for name, path in self._paths().items()}
         read = sum(mark.offset for name, mark in marks.items() if name in sizes)
@@ -118,7 +118,7 @@ class Index:
         return True
 
     def _paths(self) -> dict[str, Path]:
-        """The logs and transcripts that there are, by name."""
+        """Existing logs and transcripts, by name."""
         paths = [log_file(self.folder, log) for log in LOGS]
         paths += transcripts.segments(self.folder)
         return {path.relative_to(self.folder).as_posix(): path for path in paths if path.is_file()}
@@ -140,7 +140,7 @@ class Index:
         return {name: Mark(*mark) for name, *mark in rows}
 
     def _forget_changed(self, present: dict[str, Path], seen: dict[str, Mark]) -> None:
-        """Forget what was read of files that are gone, or no longer have it."""
+        """Delete the rows of files that are gone or were rewritten."""
         changed = {name for name, mark in seen.items() if not _holds(present.get(name), mark)}
         if any(name.startswith(transcripts.FOLDER) for name in changed):
             changed |= {name for name in seen if name.startswith(("rollouts.", "answers."))}
@@ -155,7 +155,7 @@ class Index:
                 counting.forget(write)
 
     def _extend(self, name: str, path: Path, seen: Mark, deadline: float) -> bool:
-        """Read a file on; False where there was no time to come to its end."""
+        """Continue reading a file; False if the time was up before its end."""
         transcript = path.parent != self.folder
         new = _members(path, seen) if transcript else _rows(path, seen)
         self.wrong.pop(name, None)
@@ -171,7 +171,7 @@ class Index:
         return True
 
     def _take(self, name: str, path: Path, part: Sequence[New]) -> None:
-        """Take in rows and note how far the file is read: all of it or nothing."""
+        """Insert rows and save how far the file is read, in one transaction."""
         done = 0
         try:
             with self.database.writing() as write:
@@ -204,7 +204,7 @@ class Index:
 
 
 def _holds(path: Path | None, seen: Mark) -> bool:
-    """True where a file still has what was read of it; a gzipped log is read whole or not."""
+    """True if a file still has what was read of it; a gzipped log is read whole or not at all."""
     if path is None:
         return False
     whole = path.suffix == GZIPPED and path.parent.name != transcripts.FOLDER
@@ -222,7 +222,7 @@ def _members(path: Path, seen: Mark) -> Iterator[New]:
 
 
 def _parts(new: Iterator[New], size: int) -> Iterator[list[New]]:
-    """So many at once; those before an error come before it."""
+    """Batches of an iterator; items before an error are still yielded."""
     part: list[New] = []
     try:
         for each in new:

@@ -1,4 +1,4 @@
-"""The folders that `metis view` was given: what each is, what it is called, and how far it is."""
+"""The folders that `metis view` shows: kind, label and progress."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ ENDS = {"survey": "survey.md", "eval": "results.json"}
 
 
 class Opened:
-    """A run, a survey or an evaluation, and what is in it."""
+    """An open run, survey or evaluation, with its index."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder, self.kind, self.label = folder, kind, folder.resolve().name
@@ -104,7 +104,7 @@ class Opened:
         return Recorded(self.folder, self.settings, {}, metrics, timings, self.label)
 
     def diagnosis(self, run: Recorded) -> list[DiagnosisLine]:
-        """What became of a run, and what to change; found again with every step."""
+        """The diagnosis of a run, renewed with every step."""
         revision = self.index.database.one("SELECT count(*), max(rowid) FROM metrics")
         if self.kind != "run" or revision == self._diagnosed[0]:
             return self._diagnosed[1]
@@ -124,7 +124,7 @@ class Opened:
 
     @property
     def wrong(self) -> str | None:
-        """What cannot be read; None where all can."""
+        """The unreadable files, or None."""
         said = [f"{what}, is damaged or leads out" for what in self.index.wrong.values()]
         return "; ".join(said) or None
 
@@ -154,7 +154,7 @@ class OpenedComparison:
 
 
 def open_folders(folders: Sequence[Path]) -> list[Opened | OpenedComparison]:
-    """Folders as they are named, each once; the runs of a comparison come after it."""
+    """Open folders, each once; the runs of a comparison come after it."""
     opened: list[Opened | OpenedComparison] = []
     known: dict[Path, tuple[int, Opened]] = {}
 
@@ -192,7 +192,7 @@ def _kind(folder: Path) -> str:
 
 
 def _runs(comparison: Path) -> Iterator[Opened]:
-    """The runs of a comparison that has any."""
+    """The run folders of a comparison; one without runs is refused."""
     found = False
     for config in sorted(comparison.glob("*/config.json")):
         with contextlib.suppress(Damaged):
@@ -205,7 +205,7 @@ def _runs(comparison: Path) -> Iterator[Opened]:
 
 
 def _label(opened: Sequence[Opened | OpenedComparison]) -> None:
-    """Give runs names that tell them apart: their folder, curriculum and seed."""
+    """Give runs unique labels: folder, curriculum and seed."""
     runs = [each for each in opened if isinstance(each, Opened) and each.kind == "run"]
     records = [Recorded(each.folder, each.settings, {}, [], []) for each in runs]
     for run, label in zip(runs, unique_labels(records), strict=True):

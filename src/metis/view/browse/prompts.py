@@ -1,4 +1,4 @@
-"""Prompts: a page of those that are looked for, and one with its history."""
+"""Prompts: pages of search results, and the history of one prompt."""
 
 import time
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class Prompts:
         self.database = database
 
     def page(self, asked: Mapping[str, str]) -> Row:
-        """The page of prompts that fit."""
+        """A page of matching prompts."""
         began = time.monotonic()
         page = max(0, number("page", asked.get("page") or "0"))
         where, values = _conditions(asked)
@@ -59,7 +59,7 @@ class Prompts:
         }
 
     def one(self, prompt: str, answers: Answers) -> Row | None:
-        """All that is known of a prompt; None of one that there is not."""
+        """The details of a prompt; None if there is no such prompt."""
         known = self.database.one(
             "SELECT text, category, difficulty FROM texts WHERE prompt = ?", (prompt,)
         )

@@ -25,7 +25,7 @@ TAIL = 20_000
 
 
 class Missing(Exception):
-    """There is no such thing."""
+    """Nothing is at this address."""
 
 
 class Routes:
@@ -74,7 +74,7 @@ class Routes:
         return route(opened, asked)
 
     def _mend(self, path: str) -> str:
-        """Build the index of a folder again, which is damaged."""
+        """Rebuild the damaged index of a folder."""
         opened = self.opened[_place(path.partition("/")[0], len(self.opened))]
         if isinstance(opened, Opened):
             opened.index.rebuild()

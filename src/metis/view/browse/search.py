@@ -1,4 +1,4 @@
-"""Searches, as words of the index and as patterns in the text itself.
+"""Parses searches into full-text queries and text patterns.
 
 Words are found in any case, those of four letters or more from their start. What stands in quotes,
 or has signs in it, is found as it stands: the index has its words alone, so the text is looked at
@@ -53,19 +53,19 @@ def _term(text: str) -> Term:
 
 
 def _starts(text: str) -> bool:
-    """True where the last word of a text may be the start of another: a word, and no number."""
+    """True if the last word of a text may be a prefix: a word, not a number."""
     last = _WORD.findall(text)[-1]
     return len(last) >= SHORT and last.isalpha()
 
 
 def match(found: Sequence[Term]) -> str:
-    """The query of the index; empty where it has none of the words."""
+    """The full-text query; empty if no term has words."""
     words = dict.fromkeys(word for term in found for word in _asked(term))
     return " AND ".join(words)
 
 
 def _asked(term: Term) -> list[str]:
-    """Words whole, but for a last one that may go on."""
+    """A term's words in the full-text query; the last may be a prefix."""
     words = [f'"{word}"' for word in term.words]
     if words and not _WORD.search(term.text[-1]):
         return words

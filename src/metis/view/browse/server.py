@@ -40,7 +40,7 @@ HEADERS = {
 
 
 class Server(ThreadingHTTPServer):
-    """Serves the page, and what its folders hold as JSON; follows those that grow."""
+    """Serves the page and its data as JSON, and follows growing folders."""
 
     daemon_threads = True
 
@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
         return f"{ADDRESS}:{self.server.port}", f"localhost:{self.server.port}"
 
     def _may(self) -> bool:
-        """True of a request with the token, where one is asked for."""
+        """True if a request has the token, or none is needed."""
         token = self.server.token
         return not token or any(
             hmac.compare_digest(given.encode(errors="replace"), token.encode())
@@ -158,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the terminal is for the address alone."""
+        """No request log: the terminal shows the address alone."""
 
 
 SLICE = 0.1
@@ -170,7 +170,7 @@ PAUSE = 1.0
 
 
 class Follower:
-    """Reads on what grows."""
+    """A thread that keeps the indexes of all open folders up to date."""
 
     def __init__(self, opened: Sequence[Opened]) -> None:
         self.opened = opened
@@ -183,14 +183,14 @@ class Follower:
         self._thread.join()
 
     def _follow(self) -> None:
-        """Who was asked for last comes first, until there is no more to read."""
+        """Index folders in turn, the most recently requested first."""
         while not self._stop.is_set():
             order = sorted(self.opened, key=lambda each: -each.asked)
             done = all(self._turn(each) for each in order)
             self._stop.wait(PAUSE if done else BREATH)
 
     def _turn(self, opened: Opened) -> bool:
-        """True where all is read; a folder that cannot be read now may be readable later."""
+        """Index one folder; True if all is read, or cannot be read now."""
         with contextlib.suppress(MetisError, OSError, sqlite3.Error):
             return opened.index.update(SLICE)
         return True

@@ -49,7 +49,7 @@ def step(database: Database, number: int) -> Row | None:
 
 
 def history(database: Database, prompt: str) -> list[Row]:
-    """A prompt in every step that had it, the newest first."""
+    """A prompt in every step that it was in, newest first."""
     rows = _rows(database, _OF_PROMPT, prompt, _TRUNCATED.format("prompt"))
     return sorted(rows, key=lambda row: -row["step"])
 
