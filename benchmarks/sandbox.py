@@ -99,7 +99,7 @@ def without_isolation() -> Iterator[None]:
             patch.object(session, "INSIDE", root),
             patch.object(bubblewrap, "command", lambda *given: []),
             patch.object(bubblewrap, "identity", lambda: None),
-            patch.object(Watch, "excess", lambda watch: None),
+            patch.object(Watch, "excess", lambda watch, late=False: None),
         ):
             yield
 

@@ -67,6 +67,16 @@ def send(count):
     return ours, theirs
 """
 
+FILTER = """
+import ctypes, socket, struct
+steps = [struct.pack("=HBBI", 0x20, 0, 0, at) for at in range(999)]
+steps.append(struct.pack("=HBBI", 6, 0, 0, 0))
+content = ctypes.create_string_buffer(b"".join(steps))
+program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(content))
+def datagrams(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+"""
+"""A filter of a thousand steps, which the kernel compiles."""
+
 MAPPINGS = """
 import resource
 libc = ctypes.CDLL(None)
@@ -270,8 +280,46 @@ print("escaped")
 """,
         "blocked error memory",
     ),
+    "a filter of a socket": Row(
+        FILTER + "datagrams().setsockopt(socket.SOL_SOCKET, 26, program); print('escaped')",
+        "blocked",
+        "not permitted",
+    ),
+    "filters of sockets that share a port": Row(
+        FILTER
+        + """
+kept = [datagrams() for _ in range(100)]
+for each in kept:
+    each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    each.setsockopt(socket.SOL_SOCKET, 51, program)
+print("escaped")
+""",
+        "blocked",
+        "not permitted",
+    ),
     "another filter": Row(system_call("seccomp", "0, 0, 0"), "blocked", "not permitted"),
     "another filter by prctl": Row(system_call("prctl", "22, 1, 0, 0, 0"), "blocked", "permitted"),
+    "what the host writes to its disks": Row(
+        ATTEMPT
+        + """
+def call(number, *arguments):
+    if libc.syscall(ctypes.c_long(number), *arguments): raise OSError
+sync, syncfs = {"x86_64": (162, 306), "aarch64": (81, 267)}[os.uname().machine]
+refused((call, sync), (call, syncfs, os.open("/usr", os.O_RDONLY)))
+""",
+        "wrong",
+    ),
+    "what the host writes to its disks, from children": Row(
+        "import os\nos.fork()\n" + system_call("sync", ""), "blocked", "not permitted"
+    ),
+    "the kernel's log": Row(
+        system_call("syslog", "3, ctypes.create_string_buffer(4096), 4096"),
+        "blocked",
+        "not permitted",
+    ),
+    "the size of the kernel's log": Row(
+        system_call("syslog", "10, 0, 0"), "blocked", "not permitted"
+    ),
     "where pages of a file lie": Row(
         system_call("mbind", "0, ctypes.c_ulong(4096), 2, 0, ctypes.c_ulong(64), 0"),
         "blocked",

@@ -8,7 +8,7 @@ exist (ENOSYS). Some calls are refused by their arguments:
 | call | refused |
 |---|---|
 | `socket`, `socketpair` | families without namespaces, such as AF_VSOCK; not TCP or UDP |
-| `setsockopt` | larger buffers, and buffers that are a process's own pages |
+| `setsockopt` | larger buffers, buffers that are a process's own pages, and filters |
 | `fcntl` | larger pipes, leases, notices, hints that outlast a test |
 | `mmap` | shared memory without a file |
 | `madvise` | memory sent to swap, where no process shows it |
@@ -21,6 +21,7 @@ The filter is classic BPF over `struct seccomp_data`, as `bwrap --seccomp` reads
 """
 
 import errno
+import functools
 import mmap
 import signal
 import socket
@@ -98,6 +99,9 @@ REFUSED: dict[str, tuple[int, int | None]] = {
     "shmget": (29, 194),
     "splice": (275, 76),
     "swapon": (167, 224),
+    "sync": (162, 81),
+    "syncfs": (306, 267),
+    "syslog": (103, 116),
     "tee": (276, 77),
     "timer_create": (222, 107),
     "umount2": (166, 39),
@@ -137,6 +141,10 @@ FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
 PROTOCOLS = (0, socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 BUFFERS = (socket.SO_SNDBUF, socket.SO_RCVBUF, 32, 33, 60)
 """The last three are SO_SNDBUFFORCE, SO_RCVBUFFORCE and SO_ZEROCOPY."""
+FILTERS = (26, 50, 51, 52)
+"""SO_ATTACH_FILTER, SO_ATTACH_BPF and their kin of sockets that share a port: a filter is compiled
+into memory of which the whole host has little, and which the filters of sandboxes need too."""
+OPTIONS = (*BUFFERS, *FILTERS)
 CONTROLS = (1024, 1026, 1031, 1036, 1038)
 """F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ, F_SET_RW_HINT and F_SET_FILE_RW_HINT."""
 TO_SWAP = (20, 21)
@@ -151,7 +159,7 @@ BY_ARGUMENTS = (
     Refusal("socket", (41, 198), (Condition(0, FAMILIES, among=False),), errno.EAFNOSUPPORT),
     Refusal("socket", (41, 198), (Condition(2, PROTOCOLS, among=False),)),
     Refusal("socketpair", (53, 199), (Condition(0, FAMILIES, among=False),), errno.EAFNOSUPPORT),
-    Refusal("setsockopt", (54, 208), (Condition(1, (socket.SOL_SOCKET,)), Condition(2, BUFFERS))),
+    Refusal("setsockopt", (54, 208), (Condition(1, (socket.SOL_SOCKET,)), Condition(2, OPTIONS))),
     Refusal("fcntl", (72, 25), (Condition(1, CONTROLS),)),
     Refusal("mmap", (9, 222), (Condition(3, (SHARED,), mask=SHARED),)),
     Refusal("madvise", (28, 233), (Condition(2, TO_SWAP),)),
@@ -175,6 +183,7 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
+@functools.cache
 def compiled(machine: str) -> bytes:
     """The filter for a machine as `platform.machine` names it; a KeyError for others."""
     column = list(AUDIT_ARCH).index(machine) if machine in AUDIT_ARCH else None

@@ -10,6 +10,7 @@ import glob
 import os
 import stat
 import sysconfig
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,11 +22,23 @@ PARTS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "include",
 """Folders of a system; others, such as `src`, are not shown."""
 
 
+LOOK = 1.0
+"""Seconds between two looks at the host's folders: a new one is hidden from the next look on, as it
+is from sandboxes that start after it, not from those that run."""
+
+
 def mounts(folders: Sequence[str]) -> list[str]:
     """Options of bubblewrap for /usr and the folders of a Python elsewhere."""
+    data = os.environ.get("METIS_DATA") or "data"
+    answers = (Path(metis.__file__).parent, Path(data), home(), Path.cwd())
+    return _mounts(tuple(folders), answers, int(time.monotonic() / LOOK))
+
+
+@functools.lru_cache(maxsize=1)
+def _mounts(folders: tuple[str, ...], answers: tuple[Path, ...], look: int) -> list[str]:
     others = _others()
     shown = [*(system / part for system in SYSTEMS for part in PARTS[:-1]), *map(Path, folders)]
-    secret = _secrets(shown)
+    secret = _secrets(shown, answers)
     words = ["--ro-bind", "/usr", "/usr"]
     for path in others:
         words += ["--size", "4096", "--tmpfs", str(path)]
@@ -45,12 +58,11 @@ def _others() -> list[Path]:
     return [path for path in others if not os.access(path, os.R_OK) or any(path.iterdir())]
 
 
-def _secrets(shown: Sequence[Path]) -> list[Path]:
+def _secrets(shown: Sequence[Path], answers: Sequence[Path]) -> list[Path]:
     """Folders that may hold the answers, the outermost ones."""
     packages, needed = _of_pythons(tuple(shown))
     hideable = set(packages)
-    data = os.environ.get("METIS_DATA") or "data"
-    for path in (Path(metis.__file__).parent, Path(data), home(), Path.cwd()):
+    for path in answers:
         hideable.update(_outermost(path.resolve(), shown, needed))
     hidden = [path for path in sorted(hideable) if _can_be_hidden(path)]
     return [path for path in hidden if not any(_within(path, other) for other in hidden)]

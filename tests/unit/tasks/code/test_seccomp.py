@@ -73,8 +73,8 @@ HIGH = 1 << 32
 BY_HAND = {
     "socket": [((2, 1, 6), True), ((2, 2, 17), True), ((2, 1, 262), False), ((2, 3, 1), False)],
     "setsockopt": [
-        *[(arguments, True) for arguments in ((3, 1, 2), (3, 6, 7))],
-        *[((3, 1, option), False) for option in (7, 8, 32, 33, 60)],
+        *[(arguments, True) for arguments in ((3, 1, 2), (3, 6, 7), (3, 1, 27), (3, 41, 26))],
+        *[((3, 1, option), False) for option in (7, 8, 26, 32, 33, 50, 51, 52, 60)],
     ],
     "fcntl": [
         *[((1, command), True) for command in (0, 1, 2, 3, 4, 6, 1025, 1030, 1032, 1035)],
