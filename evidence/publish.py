@@ -135,6 +135,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "hopeless-variants": hopeless_variants,
     "levels": levels,
     "before-rollouts": before_rollouts.table,
+    "before-rollouts-additions": partial(before_rollouts.table, "additions"),
     "when-it-pays": lambda: when_it_pays.table(pools()),
     "judge-sets": lambda: judge_tables.pools(JUDGES),
     **{

@@ -52,7 +52,7 @@ def choices(raw: Mapping[str, Any]) -> Choices:
     curriculum = CurriculumSection.read(raw.get("curriculum", "metis"))
     found |= {"curriculum": tuple(CURRICULA), **_of(RunSettings, "")}
     found |= {**_of(curriculum.kind, "curriculum."), **_of(Floor, f"{keys.FLOOR}.")}
-    found[keys.FILTER] = tuple(FILTERS)
+    found |= dict.fromkeys((keys.FILTER, *keys.SHORT), tuple(FILTERS))
     if curriculum.filter is not None:
         found |= _of(curriculum.filter.kind, f"{keys.FILTER}.")
     if named := tuple(filter(None, presets(curriculum.name))):

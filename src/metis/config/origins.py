@@ -6,7 +6,7 @@ from typing import Any
 
 from metis.core.dotted import leaves
 from metis.curricula.registry import presets
-from metis.settings.keys import SECTIONS
+from metis.settings.keys import SECTIONS, in_full
 from metis.tasks.registry import TASKS
 
 COMMAND_LINE, DATA, DEFAULT = "command line", "data", "default"
@@ -22,7 +22,8 @@ def origins(
 
     `given` are the settings of a recipe with overrides applied; `typed` are the overrides.
     """
-    words, written = _flattened(dict(typed)), _flattened(given)
+    words = _flattened({in_full(key): value for key, value in typed})
+    written = _flattened(given)
     preset = resolved["curriculum"].get("preset", "")
     chosen = presets(resolved["curriculum"]["name"]).get(preset, {})
     of_preset = dict(leaves(chosen, "curriculum."))

@@ -89,7 +89,8 @@ def preset_of(raw: Mapping[str, Any]) -> Any:
 
 
 def _section(key: str) -> str:
-    """The section that a key names, `task` of `task.name`; any other key as it is."""
+    """The section that a key names, `task` of `task.name`; any other key in full."""
+    key = keys.in_full(key)
     section = key.removesuffix(".name")
     return section if section in keys.SECTIONS else key
 

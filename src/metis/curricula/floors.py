@@ -53,8 +53,6 @@ class Floors(Stateful):
     """When each prompt was last rolled out, by position; -1 is never."""
     clock: int = field(init=False, default=0)
     """Steps so far, without those that only measured."""
-    measuring: bool = field(init=False, default=False)
-    """True if the last step only measured: the next one has all slots, as it may measure too."""
 
     def __post_init__(self) -> None:
         self.batch, self.group = int(self.of.batch), int(self.of.group)
@@ -76,7 +74,18 @@ class Floors(Stateful):
         """Slots of a batch for prompts."""
         return math.ceil(self.batch / self.floor.prompts) if self.floor.prompts else 0
 
+    @property
+    def room(self) -> int:
+        """Slots of a batch that categories may have: all but those for prompts and a last one."""
+        return self.batch - 1 - self.slots
+
     def check(self, pool: Pool) -> None:
+        """Refuse a floor that a batch has no room for."""
+        count = len(pool.categories)
+        fine = not self.floor.categories or count <= self.room * self._limit(pool)
+        remedy = f"{count} categories do not fit {self.room} of {self.batch} prompts a step: use "
+        remedy += "more epochs or a larger batch"
+        require(fine, "curriculum.floors.categories", self.floor.categories, remedy)
         check = getattr(self.of, "check", None)
         if check is not None:
             check(pool)
@@ -85,12 +94,11 @@ class Floors(Stateful):
         if len(self.last) != len(pool):
             self.last = np.full(len(pool), -1, np.int64)
         due = len(self._due(pool))
-        reserved = 0 if self.measuring else min(self.slots + due, self.batch - 1)
+        reserved = min(self.slots + due, self.batch - 1)
         self.of.batch = self.batch - reserved
         touched: set[int] = set()
         batch, measured = yield from self._watch(self.of.step(pool, progress), pool, touched)
-        self.measuring = measured and not batch.groups
-        if self.measuring:
+        if measured and not batch.groups:
             return batch
         touched |= {pool.positions[group.prompt.id] for group in batch.groups}
         room = min(reserved, self.batch - len(batch.groups))
@@ -115,21 +123,27 @@ class Floors(Stateful):
                 touched |= {pool.positions[prompt.id] for prompt in request.prompts}
             reply = yield request
 
-    def _due(self, pool: Pool, free: NDArray[np.bool_] | None = None) -> list[NDArray[np.int64]]:
-        """The members of each category that has waited too long, the longest first.
+    def _limit(self, pool: Pool) -> int:
+        """Steps that a category may wait."""
+        return max(1, int(self.floor.categories * len(pool) / self.batch))
 
-        `free` are the prompts that this step has not rolled out.
+    def _due(self, pool: Pool, free: NDArray[np.bool_] | None = None) -> list[NDArray[np.int64]]:
+        """The members of each category whose turn it is, the one that waited longest first.
+
+        Some come before they have to, if otherwise more than `room` would in a later step. `free`
+        are the prompts that this step has not rolled out.
         """
         if not self.floor.categories or not len(pool):
             return []
-        limit = max(1, int(self.floor.categories * len(pool) / self.batch))
         waits = [
             (self.clock - int(self.last[members].max()), members)
             for members in pool.categories.values()
             if free is None or free[members].all()
         ]
-        late = [each for each in waits if each[0] >= limit]
-        return [members for _, members in sorted(late, key=lambda each: -each[0])]
+        waits.sort(key=lambda each: -each[0])
+        room, limit = max(1, self.room), self._limit(pool)
+        needed = (i + 1 - room * max(0, limit - wait) for i, (wait, _) in enumerate(waits))
+        return [members for _, members in waits[: max(0, *needed, 0)]]
 
     def _waiting(
         self, pool: Pool, progress: Progress, touched: Collection[int], room: int
@@ -142,8 +156,7 @@ class Floors(Stateful):
         for members in self._due(pool, free)[:room]:
             chosen += self._oldest(members, 1, rng)
         free[chosen] = False
-        count = min(self.slots, room - len(chosen))
-        return chosen + self._oldest(np.flatnonzero(free), count, rng)
+        return chosen + self._oldest(np.flatnonzero(free), room - len(chosen), rng)
 
     def _oldest(
         self, members: NDArray[np.int64], count: int, rng: np.random.Generator

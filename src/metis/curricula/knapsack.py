@@ -15,9 +15,10 @@ Deviations
    rollouts, so that the first further rollout of a prompt has the value of all of its rollouts.
 2. What is left when every mixed prompt has its mixed group with probability 0.9 goes to
    prompts with p = 0, else to those with p = 1, as in the released code; but no prompt has more
-   than `most`.
-3. A prompt with fewer than `judge.enough` rewards has n rollouts, as in the released code. With
-   n = 8 that is one earlier group.
+   than `most`, and the rollouts for 0.9 include `least`, rounded up: the code counts them beside
+   `least`, rounded down, and so leaves less.
+3. A prompt with fewer than `judge.enough` rewards has n rollouts, as in the released code, where
+   it also gets of what is left, as if p were 0. With n = 8 that is one earlier group.
 4. With another judge p is its prediction. A judge that predicts the variance alone does not say
    whether a prompt is hard or easy: it is taken for hard, the lower p of p (1 - p) = v.
 5. The loss is the engine's, a mean over rollouts: a prompt with more of them weighs more. The

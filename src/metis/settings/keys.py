@@ -22,6 +22,9 @@ FILTER = "curriculum.filter"
 SECTIONS = ("engine", "task", "curriculum", JUDGE, FILTER)
 """Sections that may be written as only a name."""
 
+SHORT = {"filter": FILTER}
+"""Short names of sections among key=value settings."""
+
 SHARED = ("curriculum.batch", "curriculum.group")
 """Settings of every curriculum that are set for the run, not in its section."""
 
@@ -98,6 +101,12 @@ NAMES = {
     },
 }
 """Names from other trainers for a section, and what to write instead."""
+
+
+def in_full(key: str) -> str:
+    """A key without its section's short name: `curriculum.filter.rounds` for `filter.rounds`."""
+    section, dot, rest = key.partition(".")
+    return f"{SHORT.get(section, section)}{dot}{rest}"
 
 
 def dotted_names(kind: type[Any], prefix: str) -> Iterator[str]:

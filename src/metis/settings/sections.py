@@ -175,7 +175,6 @@ class FilterSection:
         name, given = named(
             {"name": "", **raw} if isinstance(raw, dict) else raw, keys.FILTER, FILTERS
         )
-        require(name in FILTERS, keys.FILTER, name, f"use one of {', '.join(FILTERS)}")
         return cls(name, given)
 
     @property
@@ -266,11 +265,12 @@ def named(raw: Any, key: str, registry: Mapping[str, Any]) -> tuple[str, Documen
         raise MetisError(f"{key} = {raw!r}: give a name, one of {', '.join(registry)}")
     table = dict(table)
     name = table.pop("name", next(iter(registry)))
-    own = key != "engine" and is_import_string(str(name))
+    open_to_own = key not in ("engine", keys.FILTER)
+    own = open_to_own and is_import_string(str(name))
     if not isinstance(name, str) or (name not in registry and not own):
         if instead := keys.foreign_name(key, str(name)):
             raise MetisError(f"{key} = {name!r}: {instead}")
-        hint = f" (your own is {FORMS})" if key != "engine" else ""
+        hint = f" (your own is {FORMS})" if open_to_own else ""
         raise MetisError(f"{key} = {name!r}: {keys.suggestion(str(name), list(registry))}{hint}")
     return name, table
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -107,11 +108,13 @@ def _tokens(answers: int, longest: int) -> str:
 
 
 def _beside(config: Config) -> Iterator[str]:
-    """Cost of the curriculum in a step beside these rollouts."""
+    """Cost of the curriculum and of its filter in a step beside these rollouts."""
     curriculum: Any = config.curriculum
+    sieve = config.resolved["curriculum"].get("filter")
+    batch = math.ceil(sieve["multiplier"] * curriculum.batch) if sieve else curriculum.batch
     if hasattr(curriculum, "judge"):
         pool, needs = config.pool(), needs_of(curriculum)
-        drawn = candidates(curriculum, curriculum.batch)
+        drawn = candidates(curriculum, batch)
         drawn = drawn if pool is None else min(drawn, len(pool))
         again = f" and up to {needs.replay:,} earlier outcomes" if needs.replay else ""
         written = _tokens(drawn, needs.sampling.max_tokens if needs.sampling else 0)
@@ -121,6 +124,10 @@ def _beside(config: Config) -> Iterator[str]:
         yield f"  beside:   {', '.join(done)}{written or ', none generated'}"
     elif kind := CURRICULA.get(config.curriculum_name):
         yield f"  beside:   {curriculum_card(kind).costs}"
+    if sieve:
+        most, rollouts = sieve["rounds"], batch * curriculum.group
+        also = "; in each, what is beside" if most > 1 else ""
+        yield f"  filter:   {most:,} round{'s' * (most > 1)} of {rollouts:,} rollouts at most{also}"
 
 
 def _validations(steps: int, every: int) -> str:

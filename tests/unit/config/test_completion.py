@@ -33,6 +33,8 @@ def test_values_are_those_of_the_key():
     assert offered("transcripts=") == [f"transcripts={kept}" for kept in ("all", "sample", "none")]
     assert offered("curriculum=metis", "curriculum.judge=d") == ["curriculum.judge=direct"]
     assert "curriculum.preset=paper" in offered("curriculum=metis", "curriculum.preset=")
+    assert offered("curriculum=mopps", "filter=") == ["filter=dapo", "filter=ragen2"]
+    assert "curriculum.filter.keep=" in offered("filter=ragen2", "curriculum.filter.")
     assert offered("steps=") == []
 
 

@@ -112,6 +112,10 @@ def test_one_word_sets_it_and_what_is_written_sets_it_again(tmp_path):
     assert load_config(written, []).curriculum == config.curriculum
     for more in (["curriculum.filter.rounds=2", *words], [*words, "curriculum.filter.rounds=2"]):
         assert load_config(None, more).curriculum.filter.rounds == 2
+    short = load_config(None, ["engine=simulated", "curriculum=metis", "filter=dapo"])
+    assert short.curriculum == config.curriculum and short.resolved == config.resolved
+    assert short.origins["curriculum.filter.name"] == "command line"
+    assert load_config(None, [*words, "filter.rounds=2"]).curriculum.filter.rounds == 2
     recipe = tmp_path / "recipe.toml"
     recipe.write_text("engine = 'simulated'\n[curriculum]\nname = 'mopps'\nfilter = 'ragen2'\n")
     config = load_config(recipe, ["curriculum.filter.keep=0.8", "curriculum.floors.prompts=5"])
@@ -137,7 +141,7 @@ def test_an_instance_is_a_section_too():
         (["curriculum.filter.rounds=2"], ["curriculum.filter", "dapo, ragen2"]),
         (["curriculum.filter=dapo", "curriculum.filter.keep=1"], ["curriculum.filter.keep"]),
         (["curriculum.filter=dapo", "curriculum.filter.batch=9"], ["curriculum.filter.batch"]),
-        (["filter=dapo"], ["unknown key 'filter': it is curriculum.filter"]),
+        (["curriculum.filter=os:path"], ["curriculum.filter = 'os:path': known are dapo, ragen2"]),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(words, parts):
@@ -145,6 +149,13 @@ def test_what_cannot_be_is_refused_by_name(words, parts):
         load_config(None, ["engine=simulated", *words])
     for part in parts:
         assert part in str(caught.value)
+
+
+def test_a_recipe_names_it_in_its_section(tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text("engine = 'simulated'\nfilter = 'dapo'\n")
+    with pytest.raises(MetisError, match=r"unknown key 'filter': it is curriculum\.filter"):
+        load_config(recipe, [])
 
 
 def test_a_selector_says_what_is_to_be_trained_on():

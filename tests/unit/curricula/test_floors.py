@@ -81,6 +81,47 @@ def test_no_category_waits_longer_than_its_epochs():
     assert spent == 3 * 60 // 5
 
 
+@pytest.mark.parametrize(
+    ("categories", "floor", "limit"),
+    [
+        (8, Floor(categories=0.5), 5),  # 8 are due at once, a step has room for 3
+        (20, Floor(categories=1), 10),
+        (8, Floor(categories=1, prompts=2), 10),  # and one, beside two for prompts
+    ],
+)
+def test_more_categories_than_a_batch_has_room_for_do_not_wait_longer_either(
+    categories, floor, limit
+):
+    prompts, curriculum = pool(40, categories), Floors(Stubborn(), floor)
+    curriculum.check(prompts)
+    seen = dict.fromkeys(prompts.categories, -1)
+    last = dict.fromkeys(prompts.positions, -1)
+    for step, batch in enumerate(walk(curriculum, prompts, 150)):
+        assert len(batch.groups) == 4 and "0" in {group.prompt.id for group in batch.groups}
+        seen |= {group.prompt.category: step for group in batch.groups}
+        last |= {group.prompt.id: step for group in batch.groups}
+        assert max(step - at for at in seen.values()) <= limit
+        assert not floor.prompts or max(step - at for at in last.values()) <= 20
+
+
+def test_more_categories_than_all_steps_have_room_for_are_refused():
+    with pytest.raises(MetisError, match=r"curriculum\.floors\.categories = 0\.5: 20 categories"):
+        Floors(Stubborn(), Floor(categories=0.5)).check(pool(40, 20))
+
+
+def test_slots_of_a_category_that_the_curriculum_takes_itself_are_filled():
+    class Turning(Stubborn):
+        """Takes from the second category where the floor has slots, else from the first."""
+
+        def step(self, pool, progress):
+            first = 0 if self.batch == 4 else 10
+            taken = [pool.prompts[first + i] for i in range(self.batch)]
+            return Batch((yield from rollout(taken, self.group)))
+
+    batches = walk(Floors(Turning(), Floor(categories=0.5)), pool(40, 4), 20)
+    assert [len(batch.groups) for batch in batches] == [4] * 20
+
+
 def test_one_step_by_hand():
     """A floor of 2 epochs takes 2 of 4 slots; a decision on what it takes is the floor's."""
     curriculum, engine = Floors(Stubborn(), Floor(prompts=2)), Half()
@@ -110,6 +151,18 @@ def test_a_step_that_measures_is_left_alone_and_does_not_count():
     batches = walk(curriculum, pool(), 9)
     assert ["select/floor" in batch.metrics for batch in batches] == [False, True, True] * 3
     assert curriculum.clock == 6
+
+
+def test_nothing_waits_longer_because_some_steps_measure():
+    """2 epochs of 40 prompts, 4 a step, are 20 steps that train; every third step measures."""
+    curriculum, prompts = Floors(Stubborn(measures=True), Floor(prompts=2)), pool()
+    last, steps = dict.fromkeys(prompts.positions, -1), 0
+    for batch in walk(curriculum, prompts, 120):
+        if batch.groups:
+            last |= {group.prompt.id: steps for group in batch.groups}
+            assert max(steps - seen for seen in last.values()) <= 20
+            steps += 1
+    assert steps == 80
 
 
 def test_state_is_that_of_the_curriculum_too():

@@ -45,6 +45,19 @@ def test_as_few_groups_as_reach_the_share(keep, epsilon, kept):
     assert len(chosen) == kept and {0, 3} <= set(chosen) <= {0, 1, 3, 4}
 
 
+@pytest.mark.parametrize(
+    ("keep", "variances", "kept"),
+    [
+        (0.5, [0.25, 0.25], 1),  # half of 0.5 is one of them: the share is reached, not passed
+        (1.0, [0.25, 1e-7], 1),  # noise is none of the variance
+        (0.9, [1e-7, 1e-8], 0),
+    ],
+)
+def test_the_share_is_reached_exactly_and_noise_is_no_part_of_it(keep, variances, kept):
+    curriculum = Ragen2(batch=6, keep=keep, epsilon=0.0)
+    assert len(curriculum.prefix(variances, random.Random(0))) == kept
+
+
 def test_one_step_by_hand():
     """A share of 0.7 of 0.25 + 0.1875 + 0.25 is 0.48: the two groups of highest variance."""
     engine = Scripted([TWO, NONE, ONE, TWO])

@@ -120,6 +120,11 @@ def test_what_a_step_costs():
     own = costs(*SMALL, f"curriculum.judge={__name__}:Constant")
     assert "beside:   32 candidates predicted, none generated" in own
     assert "m times the rollouts" in costs("curriculum=oracle")
+    sieved = costs(*SMALL, "filter=dapo", "filter.multiplier=2", "curriculum.preset=readout")
+    assert "beside:   64 candidates read, none generated" in sieved
+    assert "filter:   10 rounds of 32 rollouts at most; in each, what is beside" in sieved
+    assert costs(*SMALL, "filter=ragen2").count("filter:   1 round of 16 rollouts at most\n") == 1
+    assert "filter:" not in costs(*SMALL, "curriculum=dapo")
     assert "validation" not in costs(*SMALL) and "generated" not in costs(*SMALL, "curriculum=dapo")
 
 
