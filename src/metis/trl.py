@@ -239,6 +239,12 @@ class State(TrainerCallback, ExportableState):
         self.began = False
 
     def on_init_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        if not hasattr(args, "generation_batch_size"):
+            raise MetisError(
+                f"{type(args).__name__} is of a trainer that is not supported: of "
+                "`AsyncGRPOTrainer` another process reads the dataset and calls the reward "
+                "functions. Use `GRPOTrainer` or `RLOOTrainer`"
+            )
         args.ignore_data_skip = True  # the stream goes on by itself
         name = "restore_callback_states_from_checkpoint"  # it would make another State, of nothing
         require(not getattr(args, name), name, True, "leave it at False: State restores itself")

@@ -14,6 +14,7 @@ import pytest
 from datasets import Dataset
 from packaging.requirements import Requirement
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 
 import metis
 import metis.trl
@@ -248,6 +249,14 @@ def test_a_state_that_the_trainer_would_make_anew_is_refused(tiny, tmp_path):
     name = "restore_callback_states_from_checkpoint"
     with pytest.raises(metis.MetisError, match=name):
         trainer(tiny, selector("uniform"), tmp_path, **{name: True})
+
+
+def test_a_trainer_that_rolls_out_in_another_process_is_refused(tiny, tmp_path):
+    chosen = selector("uniform")
+    watched, rows = metis.trl.watch(chosen, by_prompt), metis.trl.stream(chosen)
+    args = AsyncGRPOConfig(str(tmp_path), use_cpu=True, bf16=False, max_steps=1, report_to="none")
+    with pytest.raises(metis.MetisError, match="AsyncGRPOTrainer"):
+        AsyncGRPOTrainer(str(tiny), watched, args, rows, callbacks=[metis.trl.State(chosen)])
 
 
 def test_a_trainer_without_watched_rewards_is_refused(tiny, tmp_path):

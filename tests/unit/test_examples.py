@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import metis
 import openai_endpoint
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +73,30 @@ def test_what_a_served_model_can_learn_from_is_found(url):
         assert all(0 < sum(group["rewards"]) < 8 == len(group["replies"]) for group in mixed)
         found[name] = len(mixed)
     assert found["metis"] > 1.3 * found["uniform"]
+
+
+# The page
+
+
+def test_the_page_selects_rolls_out_and_trains(url):
+    text = (ROOT / "docs/other-trainers.md").read_text("utf-8")
+    loop, asks, served = (part.split("```")[0] for part in text.split("```python\n")[1:])
+    trained = []
+    names = {
+        "metis": metis,
+        "rows": ROWS,
+        "roll_out": lambda row, n: [float(row["answer"] % 2 and i % 2) for i in range(n)],
+        "train_on": lambda pick, rewards: trained.append(pick.id),
+        "hidden_states": lambda texts, depths: [[float(len(text)), *depths] for text in texts],
+    }
+    exec(loop.replace("500", "5"), names)
+    assert len(trained) == 5 * 32 and names["selector"].metrics()["selector/ended"] == 5
+    for block in (asks, served):
+        exec(block.replace("http://localhost:8000", url), names)
+        for _ in range(2):
+            for pick in names["selector"].propose():
+                names["selector"].observe(pick.id, names["roll_out"](pick.prompt, pick.n))
+        assert names["selector"].metrics()["select/candidates"] == 256.0
 
 
 # Trainers

@@ -1,12 +1,14 @@
 """Laws of the selector, for every curriculum that it serves: whatever comes when, nothing is lost.
 
-Each example is a random history: proposals, outcomes in any order, drops, and saving at any moment.
+Each example is a random history: proposals, outcomes in any order, drops, outcomes that come too
+late or never, and saving at any moment.
 """
 
 import random
 import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +20,7 @@ from metis import MetisError, Selector
 from metis.core import Embed, Fit, Predict, state
 from metis.core.needs import needs_of
 from metis.engines.simulated import SimulatedEngine, Simulation
+from metis.selector import selection
 
 PROMPTS, STEPS = 60, 20
 ENGINE = SimulatedEngine(Simulation(prompts=PROMPTS, heldout=1))
@@ -44,7 +47,10 @@ SERVED = [
 every_served_curriculum = pytest.mark.parametrize(("name", "variant"), SERVED)
 MOVES = st.lists(
     st.sampled_from(
-        ["propose", "propose", "observe", "end oldest", "end newest", "fail", "drop", "save"]
+        [
+            *("propose", "propose", "observe", "end oldest", "end newest"),
+            *("fail", "drop", "observe late", "save"),
+        ]
     ),
     min_size=8,
     max_size=15,
@@ -78,7 +84,7 @@ class History:
         self.make = lambda: selector(name, variant, rewards)
         self.selector, self.rewards, self.saving = self.make(), rewards, saving
         self.seed, self.rng = seed, random.Random(seed)
-        self.open, self.log, self.answered, self.proposal = {}, [], [], {}
+        self.open, self.log, self.answered, self.proposal, self.late = {}, [], [], {}, []
 
     def play(self, moves, folder):
         for move in moves:
@@ -94,9 +100,27 @@ class History:
             self.log.append(str(error))
             return
         assert picks and not {pick.id for pick in picks} & {*self.open, *self.answered}
+        self._give_up()
         self.open |= {pick.id: pick for pick in picks}
         self.proposal |= dict.fromkeys([pick.id for pick in picks], len(self.log))
         self.log.append([(p.id, p.key, p.n, p.measure) for p in picks])
+
+    def _give_up(self):
+        """What has been outstanding for too long is no longer, and is counted."""
+        kept = {pick.id for pick in self.selector.outstanding}
+        lost = [pick for pick in sorted(self.open) if pick not in kept]
+        self.late += [self.open.pop(pick) for pick in lost]
+        self.answered += lost
+        assert self.selector.metrics()["selector/late"] == len(self.late)
+        newest = max(self.proposal.values(), default=0)
+        assert not any(self.proposal[pick] == newest for pick in lost)
+
+    def _observe_late(self, folder):
+        """It changes nothing."""
+        if self.late:
+            pick, (_, before) = self.rng.choice(self.late), saved(self.selector, folder)
+            assert not self.selector.observe(pick.id, outcome(pick, self.rewards, self.seed))
+            assert saved(self.selector, folder)[1] == before
 
     def _take(self):
         return self.open.pop(self.rng.choice(sorted(self.open)))
@@ -150,12 +174,17 @@ class History:
 
 @every_served_curriculum
 @settings(max_examples=6, deadline=None)
-@given(moves=MOVES, seed=st.integers(0, 99), continuous=st.booleans())
+@given(
+    moves=MOVES,
+    seed=st.integers(0, 99),
+    continuous=st.booleans(),
+    late=st.sampled_from([1, selection.LATE]),
+)
 def test_every_pick_is_answered_or_dropped_and_resuming_changes_nothing(
-    name, variant, moves, seed, continuous
+    name, variant, moves, seed, continuous, late
 ):
     rewards = "continuous" if continuous else "binary"
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, patch.object(selection, "LATE", late):
         logs = []
         for saving in (False, True):
             history = History(name, variant, rewards, seed, saving)
