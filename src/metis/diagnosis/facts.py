@@ -209,6 +209,11 @@ class Facts:
         return ends(self.run.share("rollout/tokens", "rollout/generated"))
 
     @cached_property
+    def reward(self) -> tuple[float, float] | None:
+        """Mean reward of the groups trained on in the first and in the last fifth of the steps."""
+        return ends(self.run.series("batch/reward"))
+
+    @cached_property
     def gradient(self) -> tuple[float, float] | None:
         """The same of the gradient norm, over steps that have one."""
         for name in GRADIENT_NORMS:
