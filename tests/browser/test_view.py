@@ -1,7 +1,11 @@
 """`metis view` in a browser: its pages, the address, the keyboard, a live run, and hostile text."""
 
+import gzip
+import json
+import os
 import re
 import shlex
+import shutil
 import threading
 from pathlib import Path
 from urllib.parse import quote
@@ -384,6 +388,42 @@ def test_folders_of_every_kind_are_switched_between(opened, serve, run, tmp_path
     page.locator(".variant a").first.click()
     expect(page).to_have_url(re.compile("#/3$"))
     expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_visible()
+
+
+def test_a_comparison_says_what_is_not_in_its_curve(opened, serve, tmp_path):
+    shutil.copytree(COMPARISON, tmp_path / "cmp")
+    config = tmp_path / "cmp/readout-1/config.json"
+    settings = json.loads(config.read_text())
+    settings["engine"]["max_tokens"] = 7
+    config.write_text(json.dumps(settings))
+    log = tmp_path / "cmp/probe-1/metrics.jsonl.gz"
+    rows = gzip.decompress(log.read_bytes()).splitlines(keepends=True)
+    log.write_bytes(gzip.compress(b"".join(rows[:5])))
+    os.utime(log, (0, 0))  # no run whose log was written to just now: those still train
+    page = opened(serve(tmp_path / "cmp"))
+    said = page.locator(".banner")
+    expect(said.nth(0)).to_contain_text("readout-1: engine.max_tokens = 7, not 1024")
+    expect(said.nth(1)).to_contain_text("probe-1 not finished")
+    expect(page.locator(".variant")).to_have_count(5)
+
+
+def test_advice_to_look_at_answers_leads_to_them(opened, serve, tmp_path):
+    strict, constant = Folder(tmp_path / "strict"), Folder(tmp_path / "constant")
+    for run, reference in ((strict, "17"), (constant, "")):
+        for step in range(1, 13):
+            group = {"rewards": [0.0] * 6, "tokens": [10, 11, 12, 13, 14, 15], "failed": 0}
+            run.log("rollouts", {"step": step, "prompt": f"{step}/a", **group})
+            known = {"rollout/tokens": 75, "rollout/wasted": 75, "rollout/generated": 6}
+            run.log("metrics", {"step": step, "batch/informative": 0.0, **known})
+            said = {"step": step, "rewards": [0.0] * 6, "reference": reference}
+            run.say(f"{step}/a", *["It is 17."] * 6, **said)
+    page = opened(serve(strict.path, constant.path))
+    page.locator(".finding.advice").get_by_role("link", name="Read it").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Answer 5")
+    expect(page.locator(".conversation")).to_contain_text("It is 17.")
+    page.get_by_label("Folder", exact=True).select_option(label="constant · metis · seed 0")
+    page.locator(".finding.advice").get_by_role("link", name="Read the answers").click()
+    expect(page.locator(".pager").first).to_contain_text("72 answers")
 
 
 def test_a_bundle_opens_without_a_server(opened, run, tmp_path, capsys):

@@ -211,6 +211,11 @@ class RunFacts:
         return ends(self.run.share("rollout/tokens", "rollout/generated"))
 
     @cached_property
+    def reward(self) -> tuple[float, float] | None:
+        """Mean reward of the groups trained on in the first and in the last fifth of the steps."""
+        return ends(self.run.series("batch/reward"))
+
+    @cached_property
     def gradient(self) -> tuple[float, float] | None:
         """Median gradient norm in the first and in the last fifth of the steps that have one."""
         for name in GRADIENT_NORMS:

@@ -29,8 +29,9 @@ end an update at 0.015 to 0.05."""
 SHORTER = 0.25
 """Length of answers in the last fifth over the first. Recorded runs are at 0.52 at least, where
 the model learnt to stop once it has answered."""
-ENDED = 8
-"""Answers that ended by themselves, from which on it is told that they fail too."""
+ENDED, ENDED_SHARE = 8, 0.2
+"""Answers that ended by themselves, and their share, from which on it is told that they fail too:
+fewer say little of those that were truncated."""
 ENOUGH = 64
 """Rewards from which on "always the same" is said."""
 TELLING = 0.05
@@ -45,6 +46,7 @@ LONGER_BY, MUCH_LONGER_BY = 2, 8
 """Factors of a limit on tokens; the larger where nearly no answer ends, so that the length of
 answers is not known."""
 NEARLY_ALL = 0.9
+LENIENT = "see whether the reward asks for too little"
 MASTERED = 0.99
 """Held-out accuracy before training from which on nothing is left to learn."""
 UNUSABLE = 0.25
@@ -150,9 +152,10 @@ def _constant(facts: RunFacts) -> bool:
 
 def _hopeless(facts: RunFacts) -> bool:
     """True where most answers are truncated, and those that are not fail too."""
-    if facts.truncated <= MOSTLY or _missing(facts):
+    if facts.truncated <= MOSTLY or _missing(facts) or set(facts.groups.rewards) != {0}:
         return False
-    return set(facts.groups.rewards) == {0} and (facts.ended or 0) >= ENDED
+    fewest = max(ENDED, ENDED_SHARE * facts.groups.lengths.total())
+    return facts.ended is not None and facts.ended >= fewest
 
 
 def _flat(facts: RunFacts) -> bool:
@@ -192,8 +195,13 @@ def _collapsed(facts: RunFacts) -> bool:
     return both[1] <= SHORTER * both[0]
 
 
+def _broken(facts: RunFacts) -> bool:
+    """True where shorter answers earn no more than the longer ones did."""
+    return _collapsed(facts) and facts.reward is not None and facts.reward[1] <= facts.reward[0]
+
+
 def _fell(facts: RunFacts) -> bool:
-    return facts.change is not None and facts.change.high < 0
+    return facts.change is not None and facts.change.high < 0 and not _broken(facts)
 
 
 def _unskilled(facts: RunFacts) -> bool:
@@ -245,10 +253,14 @@ def _explosion(facts: RunFacts) -> str:
 
 def _collapse(facts: RunFacts) -> str:
     before, after = facts.answer_length or (0.0, 0.0)
-    return (
-        f"answers shrank from {before:.0f} tokens to {after:.0f}, and accuracy did not rise. Read "
-        "some: the reward may pay for saying little"
-    )
+    said = f"answers shrank from {before:.0f} tokens to {after:.0f}, and accuracy did not rise"
+    if _broken(facts):
+        return f"{said}, nor did rewards: the updates broke the model. {_too_fast(facts)}"
+    return f"{said}. Read some: the reward may pay for saying little"
+
+
+def _slower_or_read(facts: RunFacts, commands: Commands) -> str | None:
+    return (_slower(facts, commands) if _broken(facts) else None) or commands.view()
 
 
 def _misses(facts: RunFacts) -> str:
@@ -326,11 +338,22 @@ def _all_pass(facts: RunFacts) -> str:
     if _mastered(facts):
         return (
             f"held-out accuracy was {facts.run.evaluations[0].accuracy:.3f} before training, so "
-            f"that nothing can be gained: {HARDER}, or see whether the reward asks for too little"
+            f"that nothing can be gained: {HARDER}, or {LENIENT}"
         )
     share = facts.late_kinds.get("all-pass", 0.0)
     said = f"in the end {share:.0%} of the groups were all-pass, and taught nothing"
-    return f"{said}. {sentence(HARDER)}"
+    if _unfinished(facts):
+        return f"{said}, though most answers were truncated. {sentence(LENIENT)}"
+    return f"{said}. {sentence(HARDER)}, or {LENIENT}"
+
+
+def _unfinished(facts: RunFacts) -> bool:
+    """True where most answers are truncated, and are right all the same."""
+    return facts.truncated > MOSTLY and not _mastered(facts)
+
+
+def _measured_or_read(facts: RunFacts, commands: Commands) -> str:
+    return commands.view() if _unfinished(facts) else commands.survey()
 
 
 def _no_skill(facts: RunFacts) -> str:
@@ -341,8 +364,8 @@ def _no_skill(facts: RunFacts) -> str:
         if _cut_short(facts):
             return f"{said}, most of them truncated. Give its replies more room"
     others = [f"{name}, {OTHERS[name]}" for name in _others(facts)]
-    listed = f"; {'; '.join(others)}" if others else ""
-    return f"{said}. Compare it with uniform sampling, which costs no judging{listed}"
+    compared = ["uniform sampling, which costs no judging", *others]
+    return f"{said}. Compare it with {'; with '.join(compared)}"
 
 
 def _others(facts: RunFacts) -> list[str]:
@@ -397,11 +420,11 @@ RULES = (
         lambda facts, commands: commands.view(),
     ),
     Rule("update out of bounds", _exploded, _explosion, _slower),
-    Rule("answers collapse", _collapsed, _collapse, lambda facts, commands: commands.view()),
+    Rule("answers collapse", _collapsed, _collapse, _slower_or_read),
     Rule("accuracy fell", _fell, _fallen, _slower),
     Rule("reward misses it", _missing, _misses, _read_or_match),
     Rule("prompts too hard", _hopeless, _too_hard, lambda facts, commands: commands.survey()),
-    Rule("everything solved", _solved, _all_pass, lambda facts, commands: commands.survey()),
+    Rule("everything solved", _solved, _all_pass, _measured_or_read),
     Rule("answers truncated", lambda facts: facts.truncated > MOSTLY, _truncated, _longer),
     Rule("reward always the same", _constant, _same, lambda facts, commands: commands.view()),
     Rule("nothing varies", _flat, _nothing, _informed),

@@ -139,7 +139,9 @@ def judged(facts: RunFacts) -> str:
         verdict = f"Not shown, and {facts.run.steps:,} steps are too few to tell"
     share = facts.run.judge_share
     cost = "" if share is None else f", for {share:.1%} of the time"
-    return f"{verdict}: its groups had {lift} more reward variance than uniform ones{cost}"
+    return (
+        f"{verdict}: the reward variance of its groups minus that of uniform ones is {lift}{cost}"
+    )
 
 
 def advice(facts: RunFacts, commands: Commands) -> Iterator[DiagnosisLine]:

@@ -270,9 +270,29 @@ def test_shorter_answers_are_no_illness_where_accuracy_rose(make):
     assert ill(make(lambda step: {"rollout/tokens": late((6400.0, 640.0), step)})) == []
 
 
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [(0.9, "may pay for saying little"), (0.0, "Lower the learning rate, which is 3e-06")],
+)
+def test_answers_that_collapse_are_paid_for_or_the_model_is_broken(make, after, words):
+    def step(number):
+        rewards = {"batch/reward": late((0.5, after), number)}
+        return {**rewards, "rollout/tokens": late((6400.0, 640.0), number)}
+
+    run = make(step, before=200, after=100)
+    [line, *others] = advice(run)
+    assert words in line.text and bool(others) == (after > 0.5)
+
+
 def test_a_truncated_answer_tells_nothing_of_a_reward_that_is_always_0(make):
     cut = {**FLAT, "rollout/cut_off": 40.0}
     run = make(lambda step: cut, lambda step: FAIL, tokens=CUT)
+    assert ill(run) == ["answers truncated", "nothing varies"]
+
+
+def test_few_answers_that_end_say_little_of_the_others(make):
+    cut = {**FLAT, "rollout/cut_off": 56.0}
+    run = make(lambda step: cut, lambda step: FAIL, tokens=[*CUT[:7], 20])
     assert ill(run) == ["answers truncated", "nothing varies"]
 
 
@@ -280,6 +300,8 @@ def test_truncation_is_not_to_blame_where_nothing_is_left_to_learn(make):
     cut = {**FLAT, "rollout/cut_off": 40.0}
     run = make(lambda step: cut, lambda step: PASS)
     assert ill(run) == ["everything solved", "answers truncated"]
+    assert "reward asks for too little" in advice(run)[0].text
+    assert advice(run)[0].command == f"metis view {run.folder}"
 
 
 def test_where_nearly_no_answer_ends_that_is_why_nothing_varies(make):

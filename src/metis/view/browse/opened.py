@@ -205,12 +205,13 @@ def _runs(comparison: Path) -> Iterator[Opened]:
 
 
 def _label(opened: Sequence[Opened | OpenedComparison]) -> None:
-    """Give runs unique labels: folder, curriculum and seed."""
+    """Give runs names that tell them apart: folder, curriculum and seed, in this order."""
     runs = [each for each in opened if isinstance(each, Opened) and each.kind == "run"]
     records = [Recorded(each.folder, each.settings, {}, [], []) for each in runs]
-    for run, label in zip(runs, unique_labels(records), strict=True):
-        name = run.folder.resolve().name
-        run.label = label if label.endswith(name) else f"{name} · {label}"
+    for run, record, label in zip(runs, records, unique_labels(records), strict=True):
+        [alone] = unique_labels([record])
+        place = label.removeprefix(alone).removeprefix(" · ") or run.folder.resolve().name
+        run.label = f"{place} · {alone}"
 
 
 def _locked(path: Path) -> bool:

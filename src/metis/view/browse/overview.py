@@ -1,5 +1,6 @@
 """Overviews of a run, a survey, an evaluation or a comparison, with series over the steps."""
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,6 +8,7 @@ from metis.comparisons import plan
 from metis.comparisons.comparison import Comparison, read_comparison
 from metis.comparisons.measures import MeasuredVariant
 from metis.comparisons.verdicts import verdicts
+from metis.diagnosis import Line
 from metis.errors import MetisError
 from metis.run.metrics import reasons
 from metis.run.recorded import Recorded
@@ -39,7 +41,7 @@ def overview(opened: Opened) -> Row:
         "state": state,
         "wrong": wrong,
         "settings": settings(opened.settings),
-        "diagnosis": {"lines": [line._asdict() for line in opened.diagnosis(run)]},
+        "diagnosis": {"lines": [_finding(line) for line in opened.diagnosis(run)]},
         "series": {name: _series(run, *keys) for name, keys in SERIES.items()},
         "steps": sum(row["step"] > 0 for row in run.metrics),
         "last": run.steps,
@@ -50,6 +52,17 @@ def overview(opened: Opened) -> Row:
         "reasons": dict(reasons()),
         "revision": f"{database.revision}-{state}-{len(wrong or '')}",
     }
+
+
+def _finding(line: Line) -> Row:
+    """A line of the diagnosis; what its command would show, these pages have too."""
+    _, verb, _, *options = shlex.split(line.command) if line.command else ("", "", "")
+    found = {**line._asdict(), "answers": verb == "view", "answer": None}
+    if verb == "inspect" and options[:1] == ["--answer"]:
+        step, _, rest = options[1].partition("/")
+        prompt, _, rollout = rest.rpartition("/")
+        found["answer"] = {"kind": "train", "step": step, "prompt": prompt, "rollout": rollout}
+    return found
 
 
 MOST = 200

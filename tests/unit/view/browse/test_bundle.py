@@ -106,7 +106,7 @@ def test_a_comparison_is_all_of_its_runs(run, tmp_path):
     comparison, *runs = handed_over(tmp_path / "page", "folders")
     assert comparison["kind"] == "comparison"
     assert [each["label"] for each in runs] == [
-        *("metis · seed 0 · uniform-0", "metis · seed 0 · uniform-1")
+        *("uniform-0 · metis · seed 0", "uniform-1 · metis · seed 0")
     ]
     about = handed_over(tmp_path / "page", "0/overview")
     assert about["variants"] == [{"name": "uniform", "runs": [1, 2], "line": None}]

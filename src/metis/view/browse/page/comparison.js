@@ -29,8 +29,18 @@ const comparison = (() => {
     </section>`;
   };
 
+  const Left = ({ name, said, runs }) => runs.length > 0 && html`<p class="banner">
+    <b>${name}.</b> ${said}: ${texts.visible(runs.join("; "))}.</p>`;
+
+  /** Runs that are not in the curve; while some still train, that is no loss. */
+  const LeftOut = ({ about }) => html`
+    <${Left} name="Not compared" said="Validated otherwise, and left out" runs=${about.apart} />
+    <${Left} name="Not complete" said="Left out"
+      runs=${about.state === "running" ? [] : about.missing} />`;
+
   const Comparison = ({ about, folders }) => html`
     <${parts.Title} over="comparison">${texts.line(about.label)}<//>
+    <${LeftOut} about=${about} />
     <${Curve} curve=${about.curve} variants=${about.variants} />
     ${about.variants.length === 0 && html`
       <${parts.Empty}>No run of this comparison can be read yet.<//>`}

@@ -18,15 +18,24 @@ const overview = (() => {
   ];
   const SHOWN = 8;
 
-  const Finding = ({ line }) => html`<div class=${`finding ${line.kind}`}>
+  /** What to do next: a page of this folder where there is one for it, else a command. */
+  const Next = ({ folder, line }) => {
+    if (line.answer)
+      return html`<p><a data-item href=${address.answer(folder, line.answer)}>Read it</a></p>`;
+    if (line.answers)
+      return html`<p><a data-item href=${address.of(folder, ["answers"], { kind: "train" })}>
+        Read the answers</a></p>`;
+    return line.command ? html`<${parts.Command} text=${line.command} />` : null;
+  };
+
+  const Finding = ({ folder, line }) => html`<div class=${`finding ${line.kind}`}>
     <p class="question">${QUESTIONS[line.kind]}</p>
-    <div><p>${texts.visible(line.text)}</p>
-      ${line.command && html`<${parts.Command} text=${line.command} />`}</div>
+    <div><p>${texts.visible(line.text)}</p><${Next} folder=${folder} line=${line} /></div>
   </div>`;
 
-  const Diagnosis = ({ lines }) =>
+  const Diagnosis = ({ folder, lines }) =>
     lines.length > 0 && html`<section class="diagnosis" aria-label="Diagnosis">
-      ${lines.map((line) => html`<${Finding} line=${line} />`)}
+      ${lines.map((line) => html`<${Finding} folder=${folder} line=${line} />`)}
     </section>`;
 
   /** A step; before the first there are only validation answers. */
@@ -154,7 +163,7 @@ const overview = (() => {
     const nothing = run && !kind && !Object.values(about.series ?? {}).some((points) => points.length);
     return html`
       <${parts.Title} over=${KINDS[about.kind] ?? about.kind}>${texts.line(about.label)}<//>
-      <${Diagnosis} lines=${about.diagnosis?.lines ?? []} />
+      <${Diagnosis} folder=${folder} lines=${about.diagnosis?.lines ?? []} />
       ${!run && html`<${Shares} folder=${folder} revision=${about.revision} />`}
       <${Charts} folder=${folder} series=${about.series} />
       ${kind && html`<${Doors} folder=${folder} revision=${about.revision} kind=${kind} />`}

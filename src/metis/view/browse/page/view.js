@@ -166,7 +166,9 @@
         <${parts.State} state=${{ error, busy: true }} />`;
     const wrong = about.wrong ?? listed.wrong;
     return html`
-      ${wrong && html`<${Alert}>Damaged: ${texts.visible(wrong)}. What can be read is shown.<//>`}
+      ${wrong && html`<${Alert}>${about.kind === "comparison"
+        ? texts.visible(wrong)
+        : html`Damaged: ${texts.visible(wrong)}. What can be read is shown.`}<//>`}
       ${error && html`<${Alert}>${texts.visible(error)}<//>`}
       <${Reading} indexed=${about.indexed} />
       ${about.kind === "comparison"
