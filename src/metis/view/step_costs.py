@@ -1,4 +1,4 @@
-"""Memory and seconds of a step on the local engine, in words; part of a dry run."""
+"""Memory and seconds of a step, in words; part of a dry run."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -11,8 +11,10 @@ from metis.core.needs import needs_of
 from metis.engines import model_files
 from metis.engines.local.estimate import step as estimate
 from metis.engines.local.estimate.shape import ModelShape
-from metis.engines.local.estimate.step import Device, Memory, Seconds
+from metis.engines.local.estimate.step import Device, Memory, Seconds, StepSize
 from metis.engines.local.settings import LocalSettings
+from metis.engines.verl import estimate as on_verl
+from metis.engines.verl.settings import VerlSettings
 from metis.report.tables import duration
 from metis.tasks.base import takes_turns
 
@@ -22,7 +24,7 @@ TURNS = "memory:     not estimated, nor seconds: episodes of several turns have 
 def step_costs(config: Config) -> Iterator[str]:
     """Lines on what generates, and on the memory and seconds of a step, where its model is here."""
     settings = config.engine
-    if not isinstance(settings, LocalSettings):
+    if not isinstance(settings, LocalSettings | VerlSettings):
         return
     turns = config.task is not None and takes_turns(config.task)
     folder = model_files.on_disk(settings.model)
@@ -31,6 +33,9 @@ def step_costs(config: Config) -> Iterator[str]:
     if shape is None or size is None:
         what = "its data are" if shape else "the model is"
         yield TURNS if turns else f"memory:     not estimated until {what} on this machine"
+        return
+    if isinstance(settings, VerlSettings):
+        yield from [TURNS] if turns else _on_verl(config, settings, shape, size)
         return
     try:
         from metis.engines.local.estimate.speed import measured
@@ -47,7 +52,30 @@ def step_costs(config: Config) -> Iterator[str]:
         yield TURNS
         return
     yield _memory(estimate.memory(shape, settings, size, device), device)
-    yield _seconds(estimate.seconds(shape, settings, size, device), config)
+    mixed = f" and {estimate.TRAINED:.0%} of the groups mixed; without loading and validation"
+    yield _seconds(estimate.seconds(shape, settings, size, device), config) + mixed
+
+
+def _on_verl(
+    config: Config, settings: VerlSettings, shape: ModelShape, size: StepSize
+) -> Iterator[str]:
+    """On H200s, whatever this machine has."""
+    size = on_verl.divided(size, needs_of(config.curriculum).choices)
+    count = on_verl.gpus(settings)
+    memory = on_verl.memory(shape, settings, size)
+    line = (
+        f"memory:     about {_gigabytes(memory.peak)} GB of the {_gigabytes(on_verl.MEMORY)} of "
+        f"{f'each of {count:,} H200s' if count > 1 else 'an H200'} at most "
+        f"({_gigabytes(memory.states)} weights and optimizer, {_gigabytes(memory.update)} the "
+        f"update, {_gigabytes(memory.generation)} vLLM, which sleeps meanwhile)"
+    )
+    if memory.peak > on_verl.MEMORY:
+        line += ": more than there is, so use more GPUs, engine.lora, or fewer engine.tokens"
+    yield line
+    yield (
+        f"{_seconds(on_verl.seconds(shape, settings, size), config)}; computed, not measured: "
+        "docs/scale.md has the errors"
+    )
 
 
 def _memory(memory: Memory, device: Device) -> str:
@@ -80,6 +108,5 @@ def _seconds(seconds: Seconds, config: Config) -> str:
     whole = f", {duration(steps * seconds.step)} for {steps:,} steps" if steps else ""
     return (
         f"seconds:    about {_few(seconds.step)} a step ({shown}){whole}, with answers of "
-        f"{estimate.LENGTH:.0%} of their longest length and {estimate.TRAINED:.0%} of the groups "
-        "mixed; without loading and validation"
+        f"{estimate.LENGTH:.0%} of their longest length"
     )
