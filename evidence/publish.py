@@ -18,6 +18,7 @@ import cost_tables
 import judge_tables
 import learning_figure
 import numpy as np
+import scale_tables
 import step_tables
 import training_tables
 import when_it_pays
@@ -159,6 +160,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "when-it-pays-in-short": lambda: when_it_pays.short_table(pools()),
     "steps-verl": step_tables.verl_table,
     "steps-local": step_tables.local_table,
+    "scale-errors": scale_tables.errors,
+    "scale-memory": scale_tables.memory,
+    "scale-seconds": scale_tables.seconds,
     "quickstart": step_tables.quickstart_table,
     "bfcl": step_tables.bfcl_table,
     "costs-in-short": cost_tables.in_short,

@@ -34,6 +34,14 @@ def test_no_published_table_or_figure_is_stale():
     assert not checked.returncode, f"python evidence/publish.py\n{checked.stdout}{checked.stderr}"
 
 
+def test_a_step_on_verl_is_estimated_within_a_half_of_every_run(publish):
+    compared = list(publish.scale_tables.compared())
+    assert len(compared) == 12
+    for run, measured, estimated in compared:
+        for was, said in zip(measured, estimated, strict=True):
+            assert was / 1.5 < said < was * 1.5, run
+
+
 def test_surveys_know_the_measured_pools(publish):
     axes = [publish.when_it_pays.AXES[place] for place in (0, 1, 3)]
     assert len(POOLS) == len(publish.pools())

@@ -197,12 +197,18 @@ def step_size(config: Config) -> StepSize | None:
     if needs.judges:
         common |= {
             "judged": judged + needs.replay,
-            "learnt": training.batch + needs.replay,
+            "learnt": _learnt(curriculum, training.batch + needs.replay),
             "shared": EXAMPLES,
             "candidate": ASIDE + _tokens(sum(len(prompt.text) for prompt in prompts), len(prompts)),
             "reply": needs.sampling.max_tokens if needs.sampling else 0,
         }
     return StepSize(training.batch, training.group, **common)
+
+
+def _learnt(curriculum: Any, judgments: int) -> int:
+    """Those of the judgments that are trained on."""
+    share = getattr(getattr(curriculum, "judge", None), "train", 1.0)
+    return max(1, round(share * judgments))
 
 
 def _tokens(characters: int, of: int) -> int:

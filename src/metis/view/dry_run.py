@@ -1,6 +1,5 @@
 """A dry run: every setting with its value and origin, as TOML, and what a step will cost."""
 
-import dataclasses
 import json
 import math
 import re
@@ -12,20 +11,13 @@ from rich.console import Console
 from rich.text import Text
 
 from metis.config import Config
-from metis.config.generation import AUTO, choice, is_open, step_size
 from metis.config.origins import COMMAND_LINE, DEFAULT
 from metis.core import Embed
 from metis.core.needs import needs_of
 from metis.curricula import CURRICULA
 from metis.curricula.cards import curriculum_card
 from metis.curricula.registry import candidates
-from metis.engines import model_files
-from metis.engines.local.estimate import step as of_step
-from metis.engines.local.estimate.shape import ModelShape
-from metis.engines.local.estimate.step import Device, Seconds, StepMemory
-from metis.engines.local.settings import LocalSettings
-from metis.report.tables import duration
-from metis.tasks.base import takes_turns
+from metis.view.step_costs import step_costs
 
 WIDEST = 44
 """Columns of a setting, after which its origin is no longer aligned."""
@@ -135,72 +127,3 @@ def _validations(steps: int, every: int) -> str:
         return f"before, every {every} steps, and after" if every else "before and after"
     between = len({*range(every, steps, every)}) if every else 0
     return f"{between + 2} times"
-
-
-TURNS = "memory:     not estimated, nor seconds: episodes of several turns have no one length"
-
-
-def step_costs(config: Config) -> Iterator[str]:
-    """Lines on what generates, and on the memory and seconds of a step, where its model is here."""
-    settings = config.engine
-    if not isinstance(settings, LocalSettings):
-        return
-    turns = config.task is not None and takes_turns(config.task)
-    folder = model_files.on_disk(settings.model)
-    shape = ModelShape.of(folder) if folder else None
-    size = step_size(config)
-    if shape is None or size is None:
-        what = "its data are" if shape else "the model is"
-        yield TURNS if turns else f"memory:     not estimated until {what} on this machine"
-        return
-    try:
-        from metis.engines.local.estimate.speed import measured
-    except ImportError:
-        return
-    device = measured(settings.device, shape, min(settings.rows, size.rollouts))
-    if is_open(config):
-        made = choice(config, shape, size, device)
-        settings = dataclasses.replace(settings, generation=made.generation)
-        yield f"generation: {made}"
-    elif config.resolved["engine"]["generation"] == AUTO:
-        yield f"generation: {settings.generation}, as the run began"
-    if turns:
-        yield TURNS
-        return
-    yield _memory(of_step.memory(shape, settings, size, device), device)
-    yield _seconds(of_step.seconds(shape, settings, size, device), config)
-
-
-def _memory(memory: StepMemory, device: Device) -> str:
-    parts = {
-        "weights and optimizer": memory.weights + memory.training,
-        "generation": memory.generation,
-        "the update": memory.update,
-    }
-    shown = ", ".join(f"{_gigabytes(size)} {name}" for name, size in parts.items() if size)
-    where = f" of this GPU's {_gigabytes(device.memory)}" if device.gpu else ""
-    line = f"memory:     about {_gigabytes(memory.peak)} GB{where} at most ({shown})"
-    if device.gpu and memory.peak > device.memory:
-        line += ": more than there is, so lower engine.tokens or set engine.checkpointing=true"
-    return line
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:.1f}" if size < 10e9 else f"{size / 1e9:.0f}"
-
-
-def _few(seconds: float) -> str:
-    return f"{seconds:.2g}" if seconds < 10 else f"{seconds:,.0f}"
-
-
-def _seconds(seconds: Seconds, config: Config) -> str:
-    judging = "judging" if needs_of(config.curriculum).judges else "reading candidates"
-    phases = {"generation": seconds.rollout, judging: seconds.judge, "update": seconds.update}
-    shown = ", ".join(f"{_few(value)} {name}" for name, value in phases.items() if value)
-    steps: Any = config.training.steps
-    whole = f", {duration(steps * seconds.step)} for {steps:,} steps" if steps else ""
-    return (
-        f"seconds:    about {_few(seconds.step)} a step ({shown}){whole}, with answers of "
-        f"{of_step.LENGTH:.0%} of their longest length and {of_step.TRAINED:.0%} of the groups "
-        "mixed; without loading and validation"
-    )

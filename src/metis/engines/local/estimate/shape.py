@@ -2,7 +2,8 @@
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,20 +27,23 @@ class ModelShape:
         """The sizes of a model folder; None where its files do not tell."""
         try:
             config = json.loads((folder / "config.json").read_text("utf-8"))
-            config = config.get("text_config", config)
-            heads, hidden = config["num_attention_heads"], config["hidden_size"]
-            head = config.get("head_dim") or hidden // heads
-            weights = sum(map(_parameters, folder.glob("*.safetensors")))
-            return cls(
-                weights=weights,
-                vocabulary=config["vocab_size"],
-                layers=config["num_hidden_layers"],
-                hidden=hidden,
-                inner=config["intermediate_size"],
-                keys=head * (config.get("num_key_value_heads") or heads),
-            )
+            stored = sum(map(_parameters, folder.glob("*.safetensors")))
+            shape = cls.described(config.get("text_config", config))
         except (OSError, ValueError, KeyError):
             return None
+        return replace(shape, weights=stored) if stored else shape
+
+    @classmethod
+    def described(cls, config: Mapping[str, Any]) -> Self:
+        """The sizes by a model's config.json alone, with the weights of a dense decoder."""
+        heads, hidden = config["num_attention_heads"], config["hidden_size"]
+        head = config.get("head_dim") or hidden // heads
+        keys = head * (config.get("num_key_value_heads") or heads)
+        layers, inner = config["num_hidden_layers"], config["intermediate_size"]
+        layer = hidden * (2 * heads * head + 2 * keys + 3 * inner)
+        ends = 1 if config.get("tie_word_embeddings") else 2
+        weights = ends * config["vocab_size"] * hidden + layers * layer
+        return cls(weights, config["vocab_size"], layers, hidden, inner, keys)
 
     @property
     def adapters(self) -> int:
