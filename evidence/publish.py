@@ -135,6 +135,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         f"judge-offline-{name}": partial(judge_tables.judges, JUDGES / f"{name}-results.jsonl")
         for name in ("arithmetic-smollm2", "qwen", "qwen-earlier")
     },
+    "judge-offline-in-short": lambda: judge_tables.in_short(JUDGES / "qwen-results.jsonl"),
     **{
         f"judge-online-{name}": partial((JUDGES / f"online-{name}.md").read_text, "utf-8")
         for name in ("dapo-hard", "math", "arithmetic-smollm2")
