@@ -19,6 +19,7 @@ import judge_tables
 import learning_figure
 import numpy as np
 import step_tables
+import survey_figure
 import training_tables
 import when_it_pays
 
@@ -170,6 +171,7 @@ def rendered() -> dict[Path, str]:
     texts = {
         figures / "when-it-pays.svg": when_it_pays.figure(pools()),
         figures / "mathematics.svg": learning_figure.figure(TRAINED),
+        figures / "survey.svg": survey_figure.figure(JUDGES),
     }
     pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *EVIDENCE.glob("*.md")]
     for page in pages:
