@@ -37,7 +37,7 @@ def _growth(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> list[list[
     for judge in SHOWN:
         mine = [row for row in rows if row["row"] == judge]
         cells = [
-            _estimate([row["spearman"] for row in mine if (row["set"], row["labels"]) == column])
+            estimate([row["spearman"] for row in mine if (row["set"], row["labels"]) == column])
             for column in columns
         ]
         if set(cells) != {"–"}:
@@ -70,8 +70,8 @@ def _lines(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
                 for split, row in mine.items()
                 if name != PROBE and row["spearman"] is not None and probe.get(split) is not None
             ]
-            first, *others = (_estimate([row[key] for row in mine.values()]) for key in COLUMNS)
-            lines.append([_named(name), str(len(mine)), first, _estimate(above, "+"), *others])
+            first, *others = (estimate([row[key] for row in mine.values()]) for key in COLUMNS)
+            lines.append([_named(name), str(len(mine)), first, estimate(above, "+"), *others])
     return lines
 
 
@@ -80,7 +80,7 @@ def _named(row: str) -> str:
     return row if row in ROWS else f"{row} †"
 
 
-def _estimate(values: Sequence[float | None], sign: str = "") -> str:
+def estimate(values: Sequence[float | None], sign: str = "") -> str:
     """Mean and standard error; a dash where it is not defined."""
     numbers = [value for value in values if value is not None]
     if not numbers:

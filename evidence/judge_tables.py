@@ -8,6 +8,8 @@ from metis.surveys.facts import Share, SurveyFacts
 from metis.surveys.outcome_set import SUFFIX, OutcomeSet
 from metis.text import markdown_table
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
 
 def pools(folder: Path) -> str:
     """The facts of every set."""
@@ -27,11 +29,38 @@ def pools(folder: Path) -> str:
 
 def judges(results: Path) -> str:
     """The tables of a file of results."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
     from offline_table import summary
 
     about, *rows = map(json.loads, results.read_text("utf-8").splitlines())
     return summary(rows, about)
+
+
+SHORT = {
+    "level label": "the mean of its level (MATH; DAPO has none)",
+    "probe": "probe",
+    "probe, logistic": "probe with a logistic regression",
+    "readout of the prompt": "readout",
+}
+SETS = {"math": "MATH", "dapo": "DAPO-Math-17k"}
+SAID = {"spearman": "correlation", "informative": "informative"}
+
+
+def in_short(results: Path) -> str:
+    """Of the judges that one would choose between, with all labels."""
+    from offline_table import estimate
+
+    about, *rows = map(json.loads, results.read_text("utf-8").splitlines())
+    heads = [f"{title}: {column}" for title in SETS.values() for column in SAID.values()]
+    lines = [["judge", *heads]]
+    for judge, called in SHORT.items():
+        mine = [row for row in rows if (row["row"], row["labels"]) == (judge, about["labels"][-1])]
+        cells = [
+            estimate([row[key] for row in mine if row["set"] == name])
+            for name in SETS
+            for key in SAID
+        ]
+        lines.append([called, *cells])
+    return markdown_table(lines)
 
 
 def _share(share: Share) -> str:

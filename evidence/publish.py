@@ -20,6 +20,7 @@ import learning_figure
 import numpy as np
 import scale_tables
 import step_tables
+import survey_figure
 import training_tables
 import when_it_pays
 
@@ -143,6 +144,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         f"judge-offline-{name}": partial(judge_tables.judges, JUDGES / f"{name}-results.jsonl")
         for name in ("arithmetic-smollm2", "qwen", "qwen-earlier")
     },
+    "judge-offline-in-short": lambda: judge_tables.in_short(JUDGES / "qwen-results.jsonl"),
     **{
         f"judge-online-{name}": partial((JUDGES / f"online-{name}.md").read_text, "utf-8")
         for name in ("dapo-hard", "math", "arithmetic-smollm2")
@@ -180,6 +182,7 @@ def rendered() -> dict[Path, str]:
     texts = {
         figures / "when-it-pays.svg": when_it_pays.figure(pools()),
         figures / "mathematics.svg": learning_figure.figure(TRAINED),
+        figures / "survey.svg": survey_figure.figure(JUDGES),
     }
     pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *EVIDENCE.glob("*.md")]
     for page in pages:

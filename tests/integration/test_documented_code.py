@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import metis
+from metis.tasks.code.task import read_problems
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -99,3 +100,14 @@ def test_programs_score_what_the_pages_say():
     runs, _ = blocks("sandbox.md")
     assert [str(value) for value, _ in values(runs)][::2] == ["0.5", "1"]
     assert [said for _, said in values(runs)] == ["0.5", '"wrong"', "1"]
+    scored, said = blocks("code.md")[0].split("  # ")
+    imports, call = scored.split("\n\n")
+    exec(imports, names := {})
+    assert f'"score": {eval(call, names)["score"]}' in said
+
+
+def test_problems_of_one_s_own_are_written_as_the_page_says():
+    text = (DOCS / "code.md").read_text("utf-8").split("```json\n")[1].split("\n```")[0]
+    Path("mine.jsonl").write_text(text)
+    names = [problem.id for problem in read_problems("mine.jsonl", "task.path")]
+    assert [name.rpartition(":")[2] for name in names] == ["sum", "double", "sort", "patch"]

@@ -325,19 +325,29 @@ def test_two_processes_agree_with_each_other_and_with_one(tiny, tmp_path, two, n
 # The page
 
 
-def test_the_page_shows_what_trains(tiny, tmp_path):
-    page = (ROOT / "docs/trl.md").read_text("utf-8")
-    before, after = (part.split("```")[0] for part in page.split("```python\n")[1:])
-    names = {
+def shown(tiny, tmp_path):
+    """What the code of pages takes for granted."""
+    others = {"max_completion_length": 4, "report_to": "none", "output_dir": str(tmp_path)}
+    others |= {name: ON_CPU[name] for name in ("use_cpu", "bf16", "gradient_checkpointing")}
+    return {
         "metis": metis,
         "GRPOConfig": GRPOConfig,
         "GRPOTrainer": GRPOTrainer,
         "model": str(tiny),
         "rows": Dataset.from_list(ROWS),
         "reward": by_answer,
-        "others": {"max_completion_length": 4, "report_to": "none", "output_dir": str(tmp_path)}
-        | {name: ON_CPU[name] for name in ("use_cpu", "bf16", "gradient_checkpointing")},
+        "others": others,
     }
+
+
+def blocks(page):
+    text = (ROOT / page).read_text("utf-8")
+    return [part.split("```")[0] for part in text.split("```python\n")[1:]]
+
+
+def test_the_page_shows_what_trains(tiny, tmp_path):
+    before, after = blocks("docs/trl.md")
+    names = shown(tiny, tmp_path)
     exec(before, names)
     exec(after.replace("500", "2"), names)
     names["trainer"].train()
@@ -345,6 +355,14 @@ def test_the_page_shows_what_trains(tiny, tmp_path):
     added = [line.strip() for line in after.splitlines() if "# METIS" in line]
     assert len(added) == 6 and not any("METIS" in line for line in before.splitlines())
     assert isinstance(names["selector"].ask, metis.trl.Policy)
+
+
+def test_the_readme_shows_what_trains(tiny, tmp_path):
+    names = shown(tiny, tmp_path)
+    names["others"]["per_device_train_batch_size"] = 64
+    exec(blocks("README.md")[1].replace("500", "2"), names)
+    names["trainer"].train()
+    assert lags(names["trainer"])
 
 
 # TRL itself
