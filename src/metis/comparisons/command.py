@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING
 
 from metis import config
 from metis.commands import Commands, add_command, plain_console
+from metis.comparisons import benchmarks
 from metis.comparisons.comparison import Comparison, read_comparison, require_variant
 from metis.comparisons.ending import settled
-from metis.comparisons.plan import BASELINE, ComparisonPlan, parse_seeds, parse_variants, saved
+from metis.comparisons.plan import (
+    BASELINE,
+    ComparisonPlan,
+    Suite,
+    parse_seeds,
+    parse_variants,
+    saved,
+)
 from metis.comparisons.report import draw, write
 from metis.comparisons.table import markdown
 from metis.errors import MetisError, require
@@ -36,6 +44,7 @@ prompts.
   metis compare engine=simulated steps=100 evaluate=10 --curricula uniform,dapo,metis --out cmp
   metis compare RECIPE --curricula uniform,metis --seeds 0-4 --jobs 9 --out cmp
   metis compare RECIPE --curricula uniform,metis --variant bold:curriculum.explore=0.3 --out cmp
+  metis compare RECIPE --curricula uniform,metis --suite math --out cmp   benchmarks, after training
   metis compare --out cmp                  the table again, or the rest of what was stopped
   metis report cmp                         the table of what is there; trains nothing
 
@@ -64,6 +73,11 @@ def add(commands: Commands) -> None:
     option(
         "--baseline", metavar="NAME", help=f"the variant to compare with ({BASELINE}, or the first)"
     )
+    suite = "evaluate finished runs on benchmarks or files, as `metis eval --suite` does"
+    option("--suite", nargs="+", default=[], metavar="NAME", help=suite)
+    option("--samples", type=int, default=1, metavar="K", help="answers to each problem of it (1)")
+    kept = "evaluated: best, last or a step (default: best, or else last)"
+    option("--checkpoint", default="", metavar="NAME", help=kept)
     option("--jobs", type=int, metavar="N", help="runs at a time (one, or one on each GPU)")
     option("--discard", action="store_true", help="delete a run's checkpoints when it is finished")
     option("--out", type=Path, required=True, metavar="DIR", help="folder of the comparison")
@@ -88,6 +102,7 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[int, list[s
     Returns the exit code, and the table with where it is; nothing where there is no table yet.
     """
     require(chosen.jobs is None or chosen.jobs >= 1, "--jobs", chosen.jobs, "use at least 1")
+    require(chosen.samples >= 1, "--samples", chosen.samples, "use at least 1")
     plan, whole = _plan(chosen), True
     require_variant(chosen.out, plan, chosen.baseline or "")
     failed: dict[str, str] = {}
@@ -124,6 +139,19 @@ def _elsewhere(out: Path) -> str:
 
 
 def _plan(chosen: argparse.Namespace) -> ComparisonPlan | None:
+    """The runs to train, and what they are evaluated on."""
+    plan = _runs(chosen)
+    if plan is None:
+        if chosen.suite:
+            raise MetisError("--suite: there is no plan of a comparison; name variants too")
+        return None
+    plan = plan.evaluated_on(Suite(tuple(chosen.suite), chosen.samples, chosen.checkpoint))
+    if chosen.suite:
+        benchmarks.require_suite(plan.suite, plan.configs())
+    return plan
+
+
+def _runs(chosen: argparse.Namespace) -> ComparisonPlan | None:
     """The runs to train: variants of the command line joined with those of the folder."""
     recipe, settings = config.parse_arguments(chosen.settings)
     variants = parse_variants(chosen.curricula, chosen.variant)
@@ -150,7 +178,10 @@ def _complete(plan: ComparisonPlan, chosen: argparse.Namespace) -> bool:
     then neither its recipe nor the right to write into it is needed."""
     if chosen.settings or chosen.curricula or chosen.variant or chosen.seeds:
         return False
-    return all(settled(plan, chosen.out / variant.run(seed)) for variant, seed in plan.runs())
+    names = [variant.run(seed) for variant, seed in plan.runs()]
+    if plan.suite.names and not all(benchmarks.finished(chosen.out, name) for name in names):
+        return False
+    return all(settled(plan, chosen.out / name) for name in names)
 
 
 def _held(

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from metis.comparisons import benchmarks
+from metis.comparisons.benchmarks import Evaluated
 from metis.comparisons.crossing import FEWEST_TESTS
 from metis.comparisons.ending import look
 from metis.comparisons.measures import AXES, MeasuredVariant, measured
@@ -35,6 +37,8 @@ class Comparison:
     """Runs that are validated otherwise than the baseline's, each with what differs."""
     instead: str = ""
     """The reason for another baseline than the planned one, if any."""
+    evaluations: Mapping[str, Evaluated] = field(default_factory=dict)
+    """Evaluations after training, by run."""
 
     @property
     def timed(self) -> bool:
@@ -146,9 +150,14 @@ def read_comparison(
     """
     names, seeds = variants_and_seeds(out, plan)
     runs, missing = gathered(out, names, seeds, planned=plan is not None)
-    missing |= {name: why for name, why in (failed or {}).items() if name in missing}
+    failed = failed or {}
+    missing |= {name: why for name, why in failed.items() if name in missing}
     if plan is not None:
         missing = {name: why + _remedy(plan, name, why) for name, why in missing.items()}
+    finished = [f"{name}-{seed}" for name, seeds in runs.items() for seed in seeds]
+    evaluations, without = benchmarks.read(out, finished)
+    if plan is not None and plan.suite.names:
+        missing |= {name: failed.get(name, why) for name, why in without.items()}
     usual = BASELINE if BASELINE in names else names[0]
     baseline, instead = baseline or (plan.baseline if plan else "") or usual, ""
     if baseline not in runs:
@@ -161,7 +170,7 @@ def read_comparison(
     others = [variant for name, variant in variants.items() if name != baseline]
     lines = [f"{name} {why}" for name, why in missing.items()]
     untimed = _untimed(plan, list(variants.values()))
-    return Comparison(variants[baseline], others, untimed, lines, apart, instead)
+    return Comparison(variants[baseline], others, untimed, lines, apart, instead, evaluations)
 
 
 def validated_alike(runs: Runs, baseline: str) -> tuple[Runs, list[str]]:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +81,28 @@ def _seeds(text: str) -> Iterator[int]:
 
 
 @dataclass(frozen=True)
+class Suite:
+    """Benchmarks that finished runs are evaluated on, by the options of `metis eval`."""
+
+    names: tuple[str, ...] = ()
+    samples: int = 1
+    checkpoint: str = ""
+
+    @property
+    def options(self) -> list[str]:
+        """The words of a command line that name it."""
+        words = ["--suite", *self.names, "--samples", str(self.samples)]
+        return [*words, *(["--checkpoint", self.checkpoint] if self.checkpoint else [])]
+
+
+@dataclass(frozen=True)
 class ComparisonPlan:
     """Variants and seeds of a comparison, with what all of its runs share.
 
     crowded   runs made while others used the same device: their seconds mean nothing
     finished  runs that spent their budget, whose checkpoints may be gone
     baseline  the variant that others are compared with, where it was named
+    suite     the evaluation of finished runs; of no names there is none
     """
 
     recipe: str
@@ -96,6 +112,7 @@ class ComparisonPlan:
     crowded: tuple[str, ...] = ()
     finished: tuple[str, ...] = ()
     baseline: str = ""
+    suite: Suite = Suite()
 
     def runs(self) -> list[tuple[Variant, int]]:
         """All runs seed by seed, so that an interrupted comparison has complete seeds."""
@@ -156,6 +173,17 @@ class ComparisonPlan:
         seeds = tuple(sorted({*earlier.seeds, *self.seeds}))
         return replace(earlier, variants=tuple(variants.values()), seeds=seeds)
 
+    def evaluated_on(self, suite: Suite) -> "ComparisonPlan":
+        """The same with an evaluation of its runs, which cannot be changed once it is named."""
+        if not suite.names or suite == self.suite:
+            return self
+        if self.suite.names:
+            raise MetisError(
+                f"{' '.join(suite.options)}: runs of this comparison are evaluated with "
+                f"{' '.join(self.suite.options)}; evaluate runs otherwise with `metis eval`"
+            )
+        return replace(self, suite=suite)
+
     def save(self, out: Path) -> None:
         document = {
             "schema": SCHEMA,
@@ -166,6 +194,7 @@ class ComparisonPlan:
             "crowded": sorted(self.crowded),
             "finished": sorted(self.finished),
             "baseline": self.baseline,
+            **({"suite": asdict(self.suite)} if self.suite.names else {}),
         }
         try:
             out.mkdir(parents=True, exist_ok=True)
@@ -209,12 +238,20 @@ def _plan(document: Mapping[str, Any]) -> ComparisonPlan:
         _all_of(str, document["crowded"]),
         _all_of(str, document.get("finished", [])),
         document.get("baseline", ""),
+        _suite(document.get("suite", {})),
     )
     named = [variant.name for variant in plan.variants]
     if not named or not plan.seeds or (plan.baseline and plan.baseline not in named):
         raise ValueError
     _all_of(str, [plan.recipe, plan.baseline])
     return plan
+
+
+def _suite(document: Mapping[str, Any]) -> Suite:
+    suite = Suite(**{**document, "names": _all_of(str, document.get("names", []))})
+    _all_of(str, [suite.checkpoint])
+    _all_of(int, [suite.samples])
+    return suite
 
 
 def _all_of(kind: type, values: Any) -> tuple[Any, ...]:

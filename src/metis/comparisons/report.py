@@ -101,6 +101,7 @@ def _compare(plan: ComparisonPlan, baseline: str, name: str) -> str:
     for variant in plan.variants:
         if variant not in plain:
             words += ["--variant", f"{variant.name}:{','.join(variant.settings)}"]
+    words += plan.suite.options if plan.suite.names else []
     words += ["--seeds", ",".join(map(str, plan.seeds)), "--baseline", baseline, "--out", name]
     return command("compare", *words)
 

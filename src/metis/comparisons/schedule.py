@@ -1,4 +1,4 @@
-"""Trains the runs of a plan, several at a time, and shows their progress.
+"""Trains and evaluates the runs of a plan, several at a time, and shows their progress.
 
 A failed run does not stop the others.
 """
@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from metis.comparisons import benchmarks
 from metis.comparisons.ending import look, settled
 from metis.comparisons.plan import ComparisonPlan
 from metis.config import Config
@@ -66,23 +67,30 @@ def devices() -> list[str]:
 
 
 class Pending(NamedTuple):
-    """A run that is not finished: its name, its command line, and the steps it will have."""
+    """A run that is not finished: its name, the command lines that are left, one after the other,
+    and the steps it will have."""
 
     name: str
-    command: list[str]
+    commands: list[list[str]]
     steps: int
 
 
 def pending(plan: ComparisonPlan, configs: Mapping[str, Config], out: Path) -> list[Pending]:
-    """The runs of a plan that are to be trained; refused where the others had other settings."""
+    """The runs of a plan that are to be trained or evaluated; refused where the others had other
+    settings."""
     left = []
     for variant, seed in plan.runs():
         settings, folder = configs[variant.name], out / variant.run(seed)
+        commands = []
         if settled(plan, folder):
             _require_unchanged(settings, folder)
         else:
-            command = plan.command(variant, seed, out)
-            left.append(Pending(folder.name, command, settings.training.budget.steps))
+            benchmarks.forget(out, folder.name)
+            commands.append(plan.command(variant, seed, out))
+        if plan.suite.names and not benchmarks.finished(out, folder.name):
+            commands.append(benchmarks.command(plan.suite, out, folder.name))
+        if commands:
+            left.append(Pending(folder.name, commands, settings.training.budget.steps))
     return left
 
 
@@ -113,7 +121,7 @@ class Schedule:
         watch: Watcher,
         finish: Callable[[str], None],
     ) -> None:
-        """`finish` is called with the name of a run that has spent its budget, one at a time."""
+        """`finish` is called with the name of a run that spent its budget and was evaluated."""
         self.out, self.jobs, self.watch, self.finish = out, jobs, watch, finish
         self.shared = jobs > max(1, len(gpus))
         self.slots: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -125,34 +133,39 @@ class Schedule:
         self.lock = threading.Lock()
 
     def train(self, runs: Sequence[Pending]) -> None:
-        """Train runs; `failures` then says of each that failed why."""
+        """Train and evaluate runs; `failures` then says of each that failed why."""
         with _signals(self._interrupt), ThreadPoolExecutor(self.jobs) as pool:
-            for future in [pool.submit(self._run, *run) for run in runs]:
+            for future in [pool.submit(self._run, run) for run in runs]:
                 future.result()
 
-    def _run(self, run: str, command: list[str], steps: int) -> None:
+    def _run(self, run: Pending) -> None:
         slot = self.slots.get()
         try:
-            with (self.out / f"{run}.log").open("ab") as log:
-                before = log.tell()
-                process = self._start(run, command, log.fileno(), slot)
-                if process is None:
-                    return
-                self.watch.began(run, self.out / run, steps)
-                code = process.wait()
-            with self.lock:
-                del self.processes[run]
-            if process.stdin:
-                process.stdin.close()
-            failure = None
-            if code not in (0, 130):
-                failure = self.failures[run] = _failure(code, self.out / f"{run}.log", before)
-            if code == 0:
+            if self.stopped:
+                return
+            self.watch.began(run.name, self.out / run.name, run.steps)
+            if all(self._succeeds(run.name, command, slot) for command in run.commands):
                 with self.lock:
-                    self.finish(run)
-            self.watch.ended(run, failure)
+                    self.finish(run.name)
+            self.watch.ended(run.name, self.failures.get(run.name))
         finally:
             self.slots.put(slot)
+
+    def _succeeds(self, run: str, command: list[str], slot: str | None) -> bool:
+        """True where a command comes to its end; of one that fails, the reason is kept."""
+        with (self.out / f"{run}.log").open("ab") as log:
+            before = log.tell()
+            process = self._start(run, command, log.fileno(), slot)
+            if process is None:
+                return False
+            code = process.wait()
+        with self.lock:
+            del self.processes[run]
+        if process.stdin:
+            process.stdin.close()
+        if code not in (0, 130):
+            self.failures[run] = _failure(code, self.out / f"{run}.log", before)
+        return code == 0
 
     def _start(
         self, run: str, command: list[str], log: int, gpu: str | None

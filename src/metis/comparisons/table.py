@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from metis.comparisons import scores
 from metis.comparisons.accuracy import above
 from metis.comparisons.comparison import Comparison
 from metis.comparisons.crossing import FEWEST_TESTS, MANY
@@ -21,6 +22,7 @@ from metis.comparisons.significance import (
     observed,
 )
 from metis.comparisons.verdicts import FEW_TESTS, alike, between, random, verdicts
+from metis.report.tables import BY_BENCHMARK
 from metis.run.recorded import Recorded
 from metis.run.statistics import Estimate, mean
 from metis.text import markdown_table, plain
@@ -57,9 +59,17 @@ def sections(comparison: Comparison) -> list[Section]:
         Section("Accuracy", _accuracies(comparison)),
         Section(reach, _costs(comparison)),
         Section("Accuracy at equal cost", _equal_costs(comparison)),
+        Section(BY_BENCHMARK, scores.validated(comparison)),
+        Section(_after_training(comparison), scores.evaluated(comparison)),
         Section("Where the effort went", _facts(comparison)),
     ]
     return [table for table in tables if len(table.rows) > 1]
+
+
+def _after_training(comparison: Comparison) -> str:
+    """The title of the table of evaluations, which all have one metric."""
+    metrics = dict.fromkeys(each.metric for each in comparison.evaluations.values())
+    return f"{', '.join(metrics)} after training, in percent"
 
 
 def _accuracies(comparison: Comparison) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,7 +152,6 @@ def _sets(chosen: argparse.Namespace, who: EvaluatedModel) -> list[PromptSet]:
     """The run's own test, benchmarks and files, each asked and scored in its way."""
     from metis import config
     from metis.evals.heldout import own_sets
-    from metis.settings.sections import task_settings
 
     words = [*chosen.settings, *(word for word in chosen.suite if "=" in word)]
     names = [word for word in chosen.suite if "=" not in word] or [OWN]
@@ -165,12 +165,24 @@ def _sets(chosen: argparse.Namespace, who: EvaluatedModel) -> list[PromptSet]:
         settings["task"]["verify"] = chosen.verify
     sets = own_sets(settings, who.run) if OWN in names else []
     others = [name for name in names if name != OWN]
-    if others:
-        defaults = {"path": "-"} if settings["task"]["name"] in READERS else {}
-        asked = task_settings(defaults | settings["task"])
-        sets += catalogue.load(others, chosen.data, Manner.of(asked, verify=chosen.verify))
+    sets += benchmark_sets(others, settings["task"], chosen.data, chosen.verify)
     catalogue.require_distinct(sets)
     return sets
+
+
+def benchmark_sets(
+    names: Sequence[str],
+    task: Mapping[str, Any],
+    data: Path | None = None,
+    verify: bool | None = None,
+) -> list[PromptSet]:
+    """Benchmarks and files, asked and scored as a run with these settings of its task has them."""
+    from metis.settings.sections import task_settings
+
+    if not names:
+        return []
+    asked = task_settings(({"path": "-"} if task["name"] in READERS else {}) | dict(task))
+    return catalogue.load(names, data, Manner.of(asked, verify=verify))
 
 
 def _place(who: EvaluatedModel) -> str:

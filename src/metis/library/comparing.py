@@ -32,6 +32,9 @@ def compare(
     baseline: str = "",
     jobs: int | None = None,
     discard: bool = False,
+    suite: Sequence[str | Path] | str = (),
+    samples: int = 1,
+    checkpoint: str | int = "",
     model: str | Path | None = None,
     data: Any = None,
     reward: Any = None,
@@ -42,13 +45,16 @@ def compare(
 
         metis.compare(engine="simulated", steps=100, curricula=["uniform", "metis"], out="cmp")
 
-    curricula  names, or your own classes: a variant for each
-    variants   others, by name: their settings, `{"bold": {"curriculum": {"explore": 0.3}}}`
-    seeds      of every variant: 0, 1 and 2; or `range(5)`
-    baseline   the variant to compare with
-    jobs       runs at a time
-    discard    delete a run's checkpoints when it is finished
-    show       print the progress and the table, as the command does
+    curricula   names, or your own classes: a variant for each
+    variants    others, by name: their settings, `{"bold": {"curriculum": {"explore": 0.3}}}`
+    seeds       of every variant: 0, 1 and 2; or `range(5)`
+    baseline    the variant to compare with
+    jobs        runs at a time
+    discard     delete a run's checkpoints when it is finished
+    suite       benchmarks or files that finished runs are evaluated on
+    samples     answers to each problem of the suite
+    checkpoint  of a run that is evaluated: "best", "last" or a step
+    show        print the progress and the table, as the command does
 
     The other arguments are those of `metis.train`. Every run is a process of its own. Without
     variants, a comparison that is there is finished and shown again.
@@ -64,6 +70,9 @@ def compare(
             baseline=baseline or None,
             jobs=jobs,
             discard=discard,
+            suite=[suite] if isinstance(suite, str) and suite else list(map(str, suite)),
+            samples=samples,
+            checkpoint=str(checkpoint),
             out=folder,
         )
         code, written = conduct(chosen, console(show))

@@ -28,6 +28,7 @@ def page(runs: Sequence[Recorded], figures: Sequence[Figure]) -> str:
         *html.figures(figures, each(runs), thick if window > 1 else ""),
         "<h2>Runs</h2>",
         html.table([tables.HEADER, *tables.rows(runs)]),
+        *_by_benchmark(runs),
         html.commands(of_runs(runs)),
         "<h2>Settings</h2>",
         *(html.settings("Every setting of this run" if alone else r.label, r) for r in runs),
@@ -61,6 +62,11 @@ def _head(runs: Sequence[Recorded]) -> Iterator[str]:
             yield html.banner("Unfinished.", f"{name} has done {tables.progress(run)} steps.")
         if run.changes:
             yield html.banner("Changed on the way.", f"{name} went on with {_changes(run)}.")
+
+
+def _by_benchmark(runs: Sequence[Recorded]) -> Iterator[str]:
+    if rows := tables.by_benchmark(runs):
+        yield f"<h2>{tables.BY_BENCHMARK}</h2>{html.table(rows)}"
 
 
 def _but_for_seed(run: Recorded) -> str:

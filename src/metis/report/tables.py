@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from metis.run.recorded import Recorded, Validation
+from metis.run.statistics import Estimate
+from metis.tasks.benchmarks.catalogue import title
 from metis.text import markdown_table
 
 HEADER = (
@@ -19,12 +21,19 @@ HEADER = (
     "judge share",
 )
 MISSING = "–"
+BY_BENCHMARK = "Accuracy by benchmark at the best validation, in percent"
 
 
 def accuracy(evaluation: Validation) -> str:
     """An accuracy with its standard error where it is known."""
     error = "" if evaluation.stderr is None else f" ±\u00a0{evaluation.stderr:.3f}"
     return f"{evaluation.accuracy:.3f}{error}"
+
+
+def percent(score: Estimate) -> str:
+    """A score in percent with its standard error where it is known."""
+    error = "" if score.error is None else f" ± {100 * score.error:.1f}"
+    return f"{100 * score.mean:.1f}{error}"
 
 
 def share(value: float | None) -> str:
@@ -82,6 +91,24 @@ def rows(runs: Sequence[Recorded]) -> list[tuple[str, ...]]:
     return table
 
 
+def by_benchmark(runs: Sequence[Recorded]) -> list[tuple[str, ...]]:
+    """Every run at its best validation, with a column for each benchmark; nothing of runs that were
+    not validated on several."""
+    tests = [(run, run.best, run.by_benchmark(run.best.step)) for run in runs if run.best]
+    names = dict.fromkeys(name for _, _, scores in tests for name in scores)
+    if len(names) < 2:
+        return []
+    table = [("run", "at step", *map(title, names), "Avg.")]
+    for run, best, scores in tests:
+        cells = [f"{100 * scores[name]:.1f}" if name in scores else MISSING for name in names]
+        average = percent(Estimate(best.accuracy, best.stderr))
+        table.append((run.label, f"{best.step:,}", *cells, average))
+    return table
+
+
 def markdown(runs: Sequence[Recorded]) -> str:
-    """The table of runs in Markdown."""
-    return markdown_table([HEADER, *rows(runs)])
+    """The tables of runs in Markdown."""
+    tables = [markdown_table([HEADER, *rows(runs)])]
+    if benchmarks := by_benchmark(runs):
+        tables += [f"## {BY_BENCHMARK}\n", markdown_table(benchmarks)]
+    return "\n".join(tables)

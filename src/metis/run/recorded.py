@@ -17,6 +17,8 @@ from metis.run.manifest import Change, current
 PHASES = ("judge", "select", "rollout", "reward", "update")
 """Phases of a step, in order; other phases of a run follow."""
 
+BY_BENCHMARK = "eval/accuracy/"
+
 NOT_PHASES = ("schema", "step", "elapsed")
 
 
@@ -109,6 +111,15 @@ class Recorded:
                 elapsed = clock.get(row["step"])
                 tests.append(Validation(row["step"], elapsed, row["eval/accuracy"], stderr))
         return tests
+
+    def by_benchmark(self, step: int) -> dict[str, float]:
+        """The accuracy on every benchmark of a validation; empty where it was on none."""
+        row = next((row for row in self.metrics if row["step"] == step), {})
+        return {
+            key.removeprefix(BY_BENCHMARK): row[key]
+            for key in row
+            if key.startswith(BY_BENCHMARK) and is_number(row[key])
+        }
 
     @cached_property
     def rewards(self) -> dict[int, dict[str, float]]:
@@ -204,8 +215,8 @@ def read_run(folder: Path) -> Recorded:
         raise MetisError(f"run {str(folder)!r} has no config.json: name a run folder")
     return Recorded(
         folder=folder,
-        config=current(_document(folder / "config.json")),
-        versions=_document(folder / "versions.json", optional=True),
+        config=current(read_document(folder / "config.json")),
+        versions=read_document(folder / "versions.json", optional=True),
         metrics=run_folder.read_log(folder, "metrics"),
         timings=run_folder.read_log(folder, "timings", optional=True),
         pool=composition.read_composition(folder),
@@ -249,7 +260,8 @@ def phase_seconds(row: Mapping[str, Any]) -> dict[str, float]:
     return {key: row[key] for key in row if key not in NOT_PHASES and is_number(row[key])}
 
 
-def _document(path: Path, optional: bool = False) -> dict[str, Any]:
+def read_document(path: Path, optional: bool = False) -> dict[str, Any]:
+    """A JSON object in a file of a run folder; empty where an optional one is not there."""
     try:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -182,6 +182,10 @@ def test_one_process_at_a_time_trains_a_comparison(whole, capsys):
         ([], "has no runs"),
         (["--seeds", "1"], "no variants to compare"),
         ([*SETTINGS, "--curricula", "uniform", "--baseline", "x"], "--baseline 'x': there are"),
+        ([*SETTINGS, "--curricula", "uniform", "--suite", "math500"], "engine=simulated"),
+        (["--curricula", "uniform", "--suite", "math501"], "--suite 'math501': there are"),
+        (["--curricula", "uniform", "--suite", "heldout", "--samples", "0"], "use at least 1"),
+        (["--suite", "math500"], "there is no plan"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_anything_is_made(

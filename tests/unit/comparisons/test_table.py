@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metis.comparisons import report
+from metis.comparisons import report, scores
+from metis.comparisons.benchmarks import Evaluated
 from metis.comparisons.comparison import Comparison
 from metis.comparisons.measures import AXES, MeasuredVariant, Problems
 from metis.comparisons.table import markdown, notes, sections
@@ -233,3 +234,46 @@ def test_runs_and_problems_are_resampled_where_all_are_tested_on_the_same_proble
     assert same[-2:] == ["+0.5000 [+0.0000, +1.0000]", "runs and problems"]
     assert other[-2:] == ["+0.5000 [+0.5000, +0.5000]", "runs"]
     assert same[:3] == ["same", "0, 1", "2"], "the runs are counted"
+
+
+def evaluated(*rewards):
+    """The evaluation of a run on two benchmarks of two problems each."""
+    problems = [("a", "1"), ("a", "2"), ("b", "1"), ("b", "2")]
+    scores = dict(zip(problems, rewards, strict=True))
+    return Evaluated("mean@4", {"a": "Set A", "b": "Set B"}, scores)
+
+
+def test_benchmarks_are_columns_and_averages_are_compared_over_runs():
+    uniform = {f"uniform-{seed}": evaluated(0, 0.5, 0, 0.1 * seed) for seed in range(3)}
+    fast = {f"fast-{seed}": evaluated(1, 0.5, 0.5, 0.1 * seed) for seed in range(3)}
+    both = Comparison(variant("uniform", 1.0), [variant("fast", 2.0)], evaluations=uniform | fast)
+    header, base, other = scores.evaluated(both)
+    assert header == ["variant", "runs", "Set A", "Set B", "Avg.", "difference", "p"]
+    assert base == ["uniform", "3", "25.0", "5.0 ± 2.9", "15.0 ± 1.4", "–", "–"]
+    assert other[:5] == ["fast", "3", "75.0", "30.0 ± 2.9", "52.5 ± 1.4"]
+    assert other[5].startswith("+37.5 [") and other[6] == "0.10"
+    assert any("mean@4" in section.title for section in sections(both))
+
+
+def test_runs_without_an_evaluation_are_not_counted():
+    one = Comparison(
+        variant("uniform", 1.0),
+        [variant("fast", 2.0)],
+        evaluations={"uniform-1": evaluated(0, 1, 0, 1)},
+    )
+    assert scores.evaluated(one)[1:] == [["uniform", "1", "50.0", "50.0", "50.0", "–", "–"]]
+    assert not scores.evaluated(Comparison(variant("uniform", 1.0), []))
+
+
+def test_validations_on_benchmarks_are_shown_at_the_best_one():
+    metrics = [
+        {"step": step, "eval/accuracy/math500": step / 100, "eval/accuracy/aime24": 0.1}
+        for step in range(0, 60, 10)
+    ]
+    runs = tuple(Recorded(Path(f"uniform-{seed}"), {}, {}, metrics, []) for seed in range(3))
+    table = scores.validated(Comparison(replace(variant("uniform", 1.0), records=runs), []))
+    assert table == [
+        ["variant", "at step", "MATH500", "AIME24", "Avg."],
+        ["uniform", "40", "40.0", "10.0", "25.0"],
+    ]
+    assert not scores.validated(Comparison(variant("uniform", 1.0), []))

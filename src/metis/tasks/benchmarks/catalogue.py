@@ -131,6 +131,11 @@ def known_names() -> list[str]:
     return [*members, *(name for name in BENCHMARKS if name not in members)]
 
 
+def title(name: str) -> str:
+    """What tables call a benchmark."""
+    return BENCHMARKS[name].title if name in BENCHMARKS else function_calling.TITLES.get(name, name)
+
+
 def data_folder(family: str = "math") -> Path:
     """The folder of prepared files: `METIS_DATA`, or where `metis prepare` puts a family's."""
     return Path(os.environ.get("METIS_DATA") or f"data/{family}")
