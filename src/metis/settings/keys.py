@@ -30,7 +30,6 @@ SHARED = ("curriculum.batch", "curriculum.group")
 
 FORMERLY = {
     "sinks": "it is loggers",
-    "filter": f"it is {FILTER}",
     "answers": "it is transcripts: all, a sample of one per group, or none",
     f"{JUDGE}.mode": f"choose the judge by {JUDGE}=direct, reason or readout",
     "curriculum.examples": f"it is {JUDGE}.examples, of direct and reason",
