@@ -17,6 +17,7 @@ from metis.core.needs import needs_of
 from metis.curricula import CURRICULA
 from metis.curricula.cards import curriculum_card
 from metis.curricula.registry import candidates
+from metis.tasks.base import takes_turns
 from metis.view.step_costs import step_costs
 
 WIDEST = 44

@@ -8,7 +8,7 @@ from metis.comparisons import plan
 from metis.comparisons.comparison import Comparison, read_comparison
 from metis.comparisons.measures import MeasuredVariant
 from metis.comparisons.verdicts import verdicts
-from metis.diagnosis import Line
+from metis.diagnosis import DiagnosisLine
 from metis.errors import MetisError
 from metis.run.metrics import reasons
 from metis.run.recorded import Recorded
@@ -54,7 +54,7 @@ def overview(opened: Opened) -> Row:
     }
 
 
-def _finding(line: Line) -> Row:
+def _finding(line: DiagnosisLine) -> Row:
     """A line of the diagnosis; what its command would show, these pages have too."""
     _, verb, _, *options = shlex.split(line.command) if line.command else ("", "", "")
     found = {**line._asdict(), "answers": verb == "view", "answer": None}
