@@ -4,7 +4,7 @@ from pathlib import Path
 
 from when_it_pays import STYLE
 
-from metis.surveys.facts import Facts
+from metis.surveys.facts import SurveyFacts
 from metis.surveys.outcome_set import SUFFIX, OutcomeSet
 
 SETS = {
@@ -31,7 +31,7 @@ def figure(folder: Path) -> str:
 
 def chart(outcome_set: OutcomeSet, title: str, left: int) -> str:
     """Bars of mixed-reward prompts in colour, of the others in grey."""
-    facts = Facts(outcome_set.outcomes)
+    facts = SurveyFacts(outcome_set.outcomes)
     group = outcome_set.settings["group"]
     counts = facts.histogram(group)
     total, step = sum(counts), WIDE / len(counts)

@@ -44,6 +44,7 @@ LAYERS = (
     "engines.verl.launch",
     "engines.verl.checkpoints",
     "engines.verl.config",
+    "engines.verl.estimate",
     "engines.verl.settings",
     "engines.verl",
     "engines.local.engine",
