@@ -41,6 +41,9 @@ PRINTED = {
     "sandbox_io": ("cpu/sandbox", "stdout +25.*?test:"),
     "sandbox_calls": ("cpu/sandbox", "calls +25.*?test:"),
     "sandbox_asserts": ("cpu/sandbox", "elsewhere +25.*?test:"),
+    "sandbox_io_one": ("cpu/sandbox", "stdout +1 tests.*?test:"),
+    "sandbox_calls_one": ("cpu/sandbox", "calls +1 tests.*?test:"),
+    "sandbox_asserts_one": ("cpu/sandbox", "elsewhere +1 tests.*?test:"),
     "code_step": ("cpu/code_step", "ratio"),
     "code_rollouts": ("cpu/code_step", "\n"),
     "bfcl": ("cpu/bfcl", "ratio"),
@@ -154,9 +157,10 @@ DATA = (
     (
         "sandbox",
         "time of a test in the sandbox, relative to the same driver without isolation; programs "
-        "with 25 tests, on two cores",
-        "{sandbox_io:.2f} (stdin and stdout), {sandbox_calls:.2f} (function calls), "
-        "{sandbox_asserts:.2f} (asserts in another sandbox)",
+        "with 25 tests, and with one, on two cores",
+        "{sandbox_io:.2f} and {sandbox_io_one:.2f} (stdin and stdout), {sandbox_calls:.2f} and "
+        "{sandbox_calls_one:.2f} (function calls), {sandbox_asserts:.2f} and "
+        "{sandbox_asserts_one:.2f} (asserts in another sandbox)",
     ),
     (
         "code_step",

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -80,6 +81,16 @@ def test_a_folder_that_holds_a_shown_one_stays(python, monkeypatch):
     monkeypatch.setenv("METIS_DATA", str(python / "app/src"))
     found = hidden(python, programs)
     assert python / "app/src" in found and python / "app" not in found
+
+
+def test_a_folder_that_is_new_is_hidden_from_the_next_look_on(python, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(visible, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setenv("METIS_DATA", str(python / "new"))
+    assert python / "new" not in hidden(python)
+    (python / "new").mkdir()
+    now += visible.LOOK
+    assert python / "new" in hidden(python)
 
 
 @needs_bubblewrap
