@@ -1,13 +1,16 @@
-"""What becomes of a run that is killed, runs out of disk, or sees the clock set back, and of texts
-that no parser expects.
+"""What becomes of a run that is killed, is long, runs out of disk, or sees the clock set back, and
+of texts that no parser expects.
 
     python benchmarks/robustness.py kills [--kills 400] [--engine simulated|local] [--seed 0]
+    python benchmarks/robustness.py steps [--steps 10000]
     python benchmarks/robustness.py disk [--sizes 20]
     python benchmarks/robustness.py clock
     python benchmarks/robustness.py texts [--texts 1000000] [--seed 0]
 
 kills  one run, killed (SIGKILL) again and again after a random time and resumed; its logs in the
        end must be those of an undisturbed run, byte for byte.
+steps  one long run on the simulated engine: its process may not hold more memory, nor take longer
+       for a step, at the end than at a fifth of it (by a twentieth and a fifth).
 disk   a run on a tmpfs of 16 KB to 2 MB (as root, or with user namespaces): it must refuse with
        one line and exit code 2, and go on to the same logs once there is room; then a run in a
        read-only folder.
@@ -20,6 +23,7 @@ Each prints what happened, and ends with 1 where something else did.
 
 import argparse
 import collections
+import itertools
 import json
 import os
 import random
@@ -89,6 +93,34 @@ def _patient(command: Sequence[str], patience: float | None) -> tuple[int | None
         except subprocess.TimeoutExpired:
             process.kill()
             return None, ""
+
+
+def steps(given: argparse.Namespace) -> bool:
+    import metis
+
+    part, seen = given.steps // 10, [(0, 0.0, 0.0)]
+
+    def look(step: int, _: object) -> None:
+        if step and step % part == 0:
+            seen.append((step, _resident(), time.process_time()))
+
+    engine = {"name": "simulated", "prompts": 1000}
+    settings = {"engine": engine, "batch": 8, "group": 4, "checkpoints": {"every": 50}}
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place) / "run"
+        metis.train(
+            out=out, on_step=look, show=False, curriculum="metis", steps=given.steps, **settings
+        )
+    spent = [1e3 * (after[2] - before[2]) / part for before, after in itertools.pairwise(seen)]
+    for (step, memory, _), each in zip(seen[1:], spent, strict=True):
+        print(f"step {step:7,}: {memory / 1e6:6.1f} MB, {each:5.2f} ms of CPU a step")
+    return seen[-1][1] < 1.05 * seen[2][1] and spent[-1] < 1.2 * spent[1]
+
+
+def _resident() -> float:
+    """Bytes of this process in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return float(pages * os.sysconf("SC_PAGE_SIZE"))
 
 
 def disk(given: argparse.Namespace) -> bool:
@@ -255,14 +287,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["kills", "disk", "clock", "texts"])
+    parser.add_argument("what", choices=["kills", "steps", "disk", "clock", "texts"])
     parser.add_argument("--kills", type=int, default=400)
     parser.add_argument("--engine", choices=["simulated", "local"], default="simulated")
+    parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--sizes", type=int, default=20)
     parser.add_argument("--texts", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    tried = {"kills": kills, "disk": disk, "clock": clock, "texts": texts}
+    tried = {"kills": kills, "steps": steps, "disk": disk, "clock": clock, "texts": texts}
     return 0 if tried[given.what](given) else 1
 
 

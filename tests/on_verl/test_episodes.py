@@ -19,12 +19,20 @@ from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts import play
 from metis.engines.local.settings import LocalSettings
 from metis.engines.rewards import RewardRunner
+from metis.engines.tokens.packing import prefilled
 from metis.engines.verl import episodes
 from metis.engines.verl.launch.from_recipe import AGENT_LOOP, overrides
+from metis.engines.verl.servers import rollouts
+from metis.engines.verl.servers.rollouts import Output
 from metis.engines.verl.servers.said import FAILURE, transcript
 from metis.errors import MetisError
 from metis.run.folder import RunFolder
 
+REWRITES = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.role == 'assistant' and not loop.last %}(cut){% else %}{{ m.content }}{% endif %}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
 SAID = ["20 + 1", "I give up", "no, 50", "77", "100"]
 
 
@@ -121,6 +129,28 @@ def test_the_rollout_is_the_local_engine_s(recipe, tmp_path):
     assert output.extra_fields["min_global_steps"] == output.extra_fields["max_global_steps"] == 3
 
 
+def test_total_tokens_are_counted_as_on_the_local_engine(recipe, tmp_path):
+    """With vLLM there: two rollouts of one prompt, the second of which says more in each turn."""
+    found = recipe("engine.episode_tokens=400")
+    folder = save_tiny(tmp_path / "tiny")
+    policy = Policy(folder, LocalSettings(model=str(folder), device="cpu"))
+    turns, counted = iter(SAID), []
+
+    def script(prompts, copies, sampling):
+        said = next(turns)
+        replies = [policy.encode_reply(said + " or so" * number) for number in range(2)]
+        counted.append(prefilled(prompts) + sum(map(len, replies)))
+        return enumerate(SampledReply(tokens, [-0.5] * len(tokens), "stop") for tokens in replies)
+
+    rewards = RewardRunner(30)
+    prompt = hopeless(found.task)
+    [group], _ = play(policy, found.task, [prompt], 2, Sampling(40), script, rewards, 2, version=3)
+    rewards.close()
+    outputs = {i: [Output(t, 0.0, False, {}, [], {})] for i, t in enumerate(group.trajectories)}
+    assert len(counted) == len(SAID)
+    assert rollouts._processed({"one": outputs}) == sum(counted)
+
+
 def test_each_turn_begins_with_all_tokens_before_it(recipe, tmp_path):
     found = recipe("engine.episode_tokens=400")
     servers = Servers(byte_tokenizer(), SAID)
@@ -158,6 +188,19 @@ def test_an_episode_that_raises_is_kept_up_to_there_and_failed(
     assert told.failure.startswith("ValueError: no number (")
     spoken = [turn["content"] for turn in told.said if turn["role"] == "assistant"]
     assert spoken == SAID[:turns] and told.asked[-1]["role"] == "user"
+
+
+def test_a_template_that_rewrites_earlier_turns_fails_its_rollout_alone(recipe, tmp_path):
+    found = recipe("engine.episode_tokens=400")
+    prompt, servers = hopeless(found.task), Servers(byte_tokenizer(), SAID)
+    servers.tokenizer.chat_template = REWRITES
+    output = rolled(found, tmp_path / "run", servers, prompt)
+    about = output.extra_fields["reward_extra_info"]
+    assert math.isnan(output.reward_score) and "rewrites earlier turns" in about[FAILURE]
+    assert sum(output.response_mask) > 0, "its first turn is kept"
+    once = Servers(byte_tokenizer(), [str(int(prompt.id[6:]))])
+    once.tokenizer.chat_template = REWRITES
+    assert rolled(found, tmp_path / "run", once, prompt).reward_score == 1.0
 
 
 def test_an_episode_that_cannot_begin_is_dropped_by_verl(recipe, tmp_path):

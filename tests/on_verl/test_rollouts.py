@@ -106,6 +106,14 @@ def test_groups_are_what_the_agent_loops_wrote(play):
     assert sorted(queue.cleared) == sorted(queue.tags), "nothing of it is left, nothing else went"
 
 
+def test_total_tokens_are_a_prompt_once_and_all_answers(monkeypatch):
+    queue = Queue([(1.0, None, 0.0), (0.5, 0.5, 0.5)])
+    monkeypatch.setattr(rollouts, "transfer_queue", queue)
+    counted = playing(queue)
+    counted.play(PROMPTS, 3, version=4)
+    assert counted.processed == 2 + 5 * 2, "both prompts are the same two tokens"
+
+
 def test_groups_may_be_of_different_sizes(play):
     first, second = play(Queue([(1.0, None, 0.0, 1.0, 0.0), (0.5, 1.0)]), n=[5, 2])
     assert (first.rewards, first.failed) == ((1.0, 0.0, 1.0, 0.0), 1)

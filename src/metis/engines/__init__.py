@@ -63,7 +63,9 @@ def _build_verl(
 ) -> NoReturn:
     raise MetisError(
         "engine = 'verl': its rollout servers only run in training (`metis train`, `metis "
-        "compare`): use engine=local here"
+        "compare`): use engine=local here; a model that fits no single GPU can be served by "
+        "`vllm serve MODEL --tensor-parallel-size N` and ranked by `metis judge MODEL FILE "
+        "--server URL`"
     )
 
 

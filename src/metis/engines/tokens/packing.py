@@ -195,6 +195,12 @@ def common_prefix(sequences: Sequence[list[int]]) -> int:
     return min(len(first), len(last))
 
 
+def prefilled(prompts: Sequence[list[int]]) -> int:
+    """Prefilled tokens: every prompt once, their common prefix once."""
+    repeated = common_prefix(prompts) * (len(prompts) - 1) if prompts else 0
+    return sum(map(len, prompts)) - repeated
+
+
 def shareable(sequences: Sequence[list[int]], latest: Iterable[int], aligned: int) -> int:
     """The longest aligned shared prefix, of at most `latest[k]` tokens for row k."""
     shared = min(common_prefix(sequences), *latest)

@@ -19,7 +19,7 @@ from metis.engines.local.generate.weights import merged
 from metis.engines.local.model.checkpoint import save_settings
 from metis.engines.local.model.policy import Policy, pick_device
 from metis.engines.local.settings import LocalSettings
-from metis.engines.tokens.packing import common_prefix
+from metis.engines.tokens.packing import prefilled
 from metis.errors import MetisError, first_line, pip_install
 
 LEAST_FREE = 0.05
@@ -102,7 +102,7 @@ class VllmSampler:
         asked = [TokensPrompt(prompt_token_ids=prompt) for prompt in prompts]
         answers = self.llm.generate(asked, parameters, use_tqdm=False)
         replies = [_reply(output) for answer in answers for output in answer.outputs]
-        self.processed += _read(prompts) + sum(len(reply.tokens) for reply in replies)
+        self.processed += prefilled(prompts) + sum(len(reply.tokens) for reply in replies)
         return enumerate(replies)
 
     def sync(self, policy: Policy) -> None:
@@ -154,12 +154,6 @@ def _memory(settings: LocalSettings) -> dict[str, float]:
 
 def _seed(generator: torch.Generator) -> int:
     return int(torch.randint(1 << 62, (1,), device=generator.device, generator=generator))
-
-
-def _read(prompts: Sequence[list[int]]) -> int:
-    """Prefilled tokens: every prompt once, their common prefix once."""
-    repeated = common_prefix(prompts) * (len(prompts) - 1) if prompts else 0
-    return sum(map(len, prompts)) - repeated
 
 
 def _reply(output: Any) -> SampledReply:

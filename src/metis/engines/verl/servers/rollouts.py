@@ -24,6 +24,7 @@ from metis.core import (
     each_count,
 )
 from metis.core.values import Report
+from metis.engines.tokens.packing import prefilled
 from metis.engines.verl.prompts import PromptData, heldout_prompt
 from metis.engines.verl.servers.liveness import LOOP, Liveness, asking
 from metis.engines.verl.servers.said import (
@@ -142,12 +143,12 @@ class Rollouts:
                 raise RuntimeError(f"a rollout was written by step {written_by}, not {version}")
             uid, session, _ = key.split("_")
             prompt, response, mask, logprobs, scores = (values.numpy() for values in row)
-            self.processed += len(prompt) + len(response)
             trajectory = _trajectory(prompt, response, mask, logprobs, version)
             outputs = by_prompt.setdefault(uid, {}).setdefault(int(session), [])
             cut_off = len(response) >= self.limit
             reward, turns = float(scores.sum()), self._turns(extra, response, mask)
             outputs.append(Output(trajectory, reward, cut_off, _report(extra), turns, extra))
+        self.processed += _processed(by_prompt)
         return by_prompt
 
     def tested(self, keys: Sequence[str]) -> list[Tested]:
@@ -182,6 +183,26 @@ class Rollouts:
         """The decoded response, where the agent loop hands on no messages."""
         handed = TRANSCRIPT in extra
         return [] if handed else decoded(response.tolist(), mask.tolist(), self.decode)
+
+
+def _processed(by_prompt: Mapping[str, Outputs]) -> int:
+    """Tokens of all turns, as the local engine counts them: what was said before each turn, once
+    where all rollouts of a prompt begin with it, and what the policy wrote."""
+    first: dict[tuple[str, bytes], list[int]] = {}
+    later: dict[int, list[list[int]]] = {}
+    written = 0
+    for uid, rollouts in by_prompt.items():
+        for output in (output for outputs in rollouts.values() for output in outputs):
+            tokens, own = output.trajectory.tokens, output.trajectory.loss_mask
+            written += int(own.sum())
+            starts = np.flatnonzero(np.diff(own.astype(np.int8), prepend=0) == 1)
+            for turn, start in enumerate(starts):
+                asked = tokens[:start].tolist()
+                if turn == 0:
+                    first[uid, tokens[:start].tobytes()] = asked
+                else:
+                    later.setdefault(turn, []).append(asked)
+    return written + sum(map(prefilled, [[*first.values()], *later.values()]))
 
 
 def _place(key: str) -> tuple[str, int, int]:
