@@ -58,10 +58,10 @@ metis train RECIPE curriculum=mopps curriculum.floors.prompts=10 curriculum.floo
 A curriculum that filters after rollouts filters these groups too; steps that only measure have no
 floor.
 
-**Filters.** After any curriculum that selects before the rollouts (but `dots`, which replays earlier
-ones), `filter` drops groups that would teach nothing: `dapo` those without variance, `ragen2` those
-of low variance, with their knobs as `filter.rounds`, ... In a recipe it is `filter`, or a table of
-that name, of `[curriculum]`.
+**Filters.** After any curriculum that selects before the rollouts (but `dots`, which replays some),
+`filter` drops groups that would teach nothing: `dapo` those without variance, `ragen2` those of low
+variance, with their knobs as `filter.rounds`, ... In a recipe it is `filter`, or a table of that
+name, of `[curriculum]`.
 
 ```
 metis train RECIPE curriculum=metis filter=dapo
