@@ -35,6 +35,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 LOGS = ("metrics.jsonl", "judgments.jsonl", "rollouts.jsonl")
 SIMULATED = ("engine=simulated", "engine.prompts=300", "batch=8", "group=4", "checkpoints.every=5")
@@ -105,7 +106,12 @@ def steps(given: argparse.Namespace) -> bool:
             seen.append((step, _resident(), time.process_time()))
 
     engine = {"name": "simulated", "prompts": 1000}
-    settings = {"engine": engine, "batch": 8, "group": 4, "checkpoints": {"every": 50}}
+    settings: dict[str, Any] = {
+        "engine": engine,
+        "batch": 8,
+        "group": 4,
+        "checkpoints": {"every": 50},
+    }
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "run"
         metis.train(

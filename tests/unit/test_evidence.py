@@ -1,6 +1,7 @@
 """Numbers that README and docs publish are those of the runs in `evidence/`."""
 
 import gzip
+import itertools
 import json
 import struct
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from metis.comparisons.ending import look
+from metis.comparisons.plan import Plan, parse_variants
+from metis.config import parse_arguments
 from metis.run import folder as run_folder
 from metis.run import recorded
 from metis.surveys.measured import POOLS
@@ -91,6 +94,19 @@ def test_variants_are_compared_over_all_their_runs_and_problems(publish, tmp_pat
     assert cells[0] == ["", "step 2"] and cells[2] == ["readout", "20.0%, 40.0%"]
     assert cells[-2] == ["readout minus uniform sampling, points", "+10.0, p = 0.67"]
     assert cells[-1] == ["readout minus the probe, points", "-10.0, p = 1.00"]
+
+
+@pytest.mark.parametrize("name", ["simulation", "additions"])
+def test_every_variant_of_the_comparison_before_rollouts_can_be_started(publish, name):
+    world = publish.before_rollouts.WORLDS[name]
+    words = world.command(Path("cmp"))
+    said = [value for word, value in itertools.pairwise(words) if word == "--variant"]
+    variants = parse_variants(words[words.index("--curricula") + 1], said)
+    recipe, settings = parse_arguments(world.settings)
+    plan = Plan(str(recipe or ""), tuple(settings), tuple(variants), (0,))
+    configs = plan.configs()
+    assert {"knapsack", "vip", "nemotron", "mapp", "dps", "pools", "dapo"} < configs.keys()
+    assert configs["metis-filtered"].resolved["curriculum"]["filter"]["name"] == "dapo"
 
 
 def test_a_table_is_written_between_its_marks(publish):

@@ -111,7 +111,7 @@ def wasted(facts: RunFacts) -> str:
     said = [f"{facts.generated:,.0f} rollouts{': ' if parts else ''}{', '.join(parts)}"]
     said += _groups(facts)
     if facts.wasted is not None:
-        said.append(f"{facts.wasted:.0%} of the generated tokens taught nothing")
+        said.append(f"{facts.wasted:.0%} of the tokens in groups without variance or failed")
     return "; ".join(said)
 
 
