@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from metis.curricula.judges import Judge
-from metis.diagnosis.missed import Missed, missed
+from metis.diagnosis.missed import Missed, having, missed
 from metis.errors import Damaged
 from metis.run import folder as run_folder
 from metis.run import notices, transcripts
@@ -194,6 +194,11 @@ class RunFacts:
     def missed(self) -> Missed | None:
         """All-fail groups whose answers have the reference; searched if many are all-fail."""
         return missed(self.run.folder) if self.kinds.get("all-fail", 0.0) >= MISSED else None
+
+    @cached_property
+    def having(self) -> tuple[int, int]:
+        """Answers that have what was expected in them, of those where that can be seen."""
+        return having(self.run.folder)
 
     @cached_property
     def standstill(self) -> notices.Standstill | None:

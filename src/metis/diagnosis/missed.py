@@ -19,6 +19,9 @@ often a wrong attempt, or the question again."""
 MOSTLY = 0.5
 """Share of the answers of a group that have the reference. Now and then a wrong answer has it by
 chance, but not half of a group."""
+PLAIN = re.compile(r"[\w.-]{1,40}")
+"""References that every right answer has in it: numbers and words, no formulas or programs."""
+THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
 FEWEST = 3
 """Groups, or answers that end with the reference, from which on they are told of."""
 
@@ -65,6 +68,21 @@ def missed(folder: Path) -> Missed | None:
     return Missed(tuple(answers or ending), found / groups, tuple(ending))
 
 
+def having(folder: Path) -> tuple[int, int]:
+    """Of the latest answers that ended by themselves: how many have their reference in them, and
+    how many there are; none where references are more than a number or a word."""
+    found = looked = 0
+    for member in _latest(folder):
+        reference = str(member.head["reference"]).strip()
+        if not PLAIN.fullmatch(reference):
+            return 0, 0
+        ended = [_last(row) for row in member.rows if not row.get("truncated")]
+        pattern = _pattern(reference)
+        found += sum(bool(pattern.search(THOUSANDS.sub("", said))) for said in ended)
+        looked += len(ended)
+    return found, looked
+
+
 def _ends(answer: MissedAnswer) -> bool:
     """True if the last words of an answer are the reference."""
     *_, last = _pattern(answer.reference).finditer(answer.text)
@@ -90,11 +108,16 @@ def _having(member: Member) -> Iterator[MissedAnswer]:
     if group_kind(valid) != "all-fail" or pattern.search(question):
         return
     for row in member.rows:
-        said = [_text(turn) for turn in row.get("messages", ()) if turn["role"] == "assistant"]
-        text = said[-1] if said else ""
+        text = _last(row)
         if row.get("reward") is not None and pattern.search(text[-END:]):
             cut = bool(row.get("truncated"))
             yield MissedAnswer(head["step"], head["prompt"], row["rollout"], text, reference, cut)
+
+
+def _last(row: dict[str, Any]) -> str:
+    """The last turn of an answer."""
+    said = [_text(turn) for turn in row.get("messages", ()) if turn["role"] == "assistant"]
+    return said[-1] if said else ""
 
 
 def _text(message: dict[str, Any]) -> str:

@@ -141,7 +141,7 @@ def _missing(facts: RunFacts) -> bool:
 def _constant(facts: RunFacts) -> bool:
     """True where all rewards are the same though answers differ: 0 though they end by themselves,
     or a value that is neither 0 nor 1."""
-    if _missing(facts) or len(facts.groups.rewards) != 1:
+    if _missing(facts) or _hopeless(facts) or len(facts.groups.rewards) != 1:
         return False
     groups = facts.groups
     [reward] = groups.rewards
@@ -151,11 +151,20 @@ def _constant(facts: RunFacts) -> bool:
 
 
 def _hopeless(facts: RunFacts) -> bool:
-    """True where most answers are truncated, and those that are not fail too."""
-    if facts.truncated <= MOSTLY or _missing(facts) or set(facts.groups.rewards) != {0}:
+    """True where all answers fail: most are truncated, and those that are not fail too; or most are
+    not, and do not have what was expected."""
+    if _missing(facts) or set(facts.groups.rewards) != {0}:
         return False
+    if facts.truncated <= MOSTLY:
+        return _wrong(facts)
     fewest = max(ENDED, ENDED_SHARE * facts.groups.lengths.total())
     return facts.ended is not None and facts.ended >= fewest
+
+
+def _wrong(facts: RunFacts) -> bool:
+    """True where nearly no answer has what was expected in it, so that the reward is right."""
+    found, looked = facts.having
+    return looked >= ENOUGH and found < RARE * looked
 
 
 def _flat(facts: RunFacts) -> bool:
@@ -225,10 +234,13 @@ def _failing(facts: RunFacts) -> str:
 
 
 def _too_hard(facts: RunFacts) -> str:
-    return (
-        f"every reward is 0, also those of the {facts.ended:,} answers that ended by themselves. "
-        f"{sentence(EASIER)}"
-    )
+    said, (found, looked) = "every reward is 0", facts.having
+    if facts.truncated > MOSTLY:
+        said += f", also those of the {facts.ended:,} answers that ended by themselves"
+    if looked:
+        said += f"; what was expected is in {found or 'none'} of the {looked:,} latest that ended"
+    remedy = f"see whether the reward is too strict, or {EASIER}" if found else EASIER
+    return f"{said}. {sentence(remedy)}"
 
 
 def _truncated(facts: RunFacts) -> str:

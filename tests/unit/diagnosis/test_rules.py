@@ -125,7 +125,7 @@ def test_a_reward_that_misses_answers_is_mended_or_one_of_them_is_shown(make, ta
     "said",
     [
         {"answers": ["17 is wrong, so 18" + " and so on" * 40] * 4},
-        {"answers": ["It is 170.", "117", "-17", "1.17"]},
+        {"answers": ["It is 170.", "117", "-17", "1.17"], "reference": "$17$"},
         {"answers": ["So 17"] * 4, "question": "Is it 17 or 18?"},
         {"answers": ["So 17"] * 4, "reference": ""},
         {"answers": ["So 17"] * 4, "rewards": [0.0, 0.0, 0.0, 1.0]},
@@ -143,6 +143,32 @@ def test_what_is_no_missed_answer(make, say, said):
     for step in range(1, 21):
         say(run.folder, step, **said)
     assert ill(run) == ["reward always the same"]
+
+
+@pytest.mark.parametrize(
+    ("said", "reference", "names"),
+    [
+        (["It is 170.", "117", "-17", "1.17"], "17", ["prompts too hard"]),
+        (["It is 18.", "Or 19.", "20", "21"], "1700", ["prompts too hard"]),
+        (["It is 18.", "Or 19.", "20", "1,700 it is, or not"], "1700", ["reward always the same"]),
+        (["It is 18.", "Or 19.", "20", "21"], "17 or 1", ["reward always the same"]),
+        (["It is 18.", "Or 19."], "17", ["reward always the same"]),
+    ],
+    ids=["another number", "none has it", "some have it", "no number or word", "too few"],
+)
+def test_wrong_answers_are_told_from_a_reward_that_is_too_strict(make, say, said, reference, names):
+    run = make(lambda step: FLAT, lambda step: FAIL)
+    for step in range(1, 21):
+        say(run.folder, step, said, reference=reference)
+    assert ill(run) == names
+    if "prompts too hard" in names:
+        assert "none of the 80 latest" in advice(run)[0].text
+
+
+def test_a_reward_is_doubted_where_an_answer_that_earned_nothing_has_what_was_expected(make, say):
+    run = make(lambda step: {**FLAT, "rollout/cut_off": 40.0}, lambda step: FAIL)
+    say(run.folder, 1, ["It is 17, or so.", "It is 18."])
+    assert "is in 1 of the 2 latest that ended. See whether the reward" in advice(run)[0].text
 
 
 @pytest.mark.parametrize(
