@@ -7,7 +7,9 @@ import pytest
 
 import metis
 from judged import Scripted, asking, judge, rows, written
+from metis import Progress, drive
 from metis.cli import main
+from metis.config import load_config
 from metis.core import Embed, Rollout
 from metis.rankings import predictions
 from scripted import passes
@@ -64,6 +66,23 @@ def test_all_prompts_are_ranked_by_what_the_sample_taught(prompts, tmp_path, cap
         assert line["expected_pass_rate"] == pytest.approx(line["measured_pass_rate"], abs=0.15)
     said = capsys.readouterr().out
     assert "270 prompts ranked for scripted" in said and "judge.html" in said
+
+
+def test_nemotron_trains_by_a_ranking_of_its_file(straight):
+    """All pass rates are known, so nothing is measured."""
+    path, *_ = straight
+    words = ["engine.model=none", "task=file", f"task.path={path}", "task.heldout=20", "batch=8"]
+    words += ["task.problem=prompt", "curriculum=nemotron"]
+    words += [f"curriculum.rates={path.parent / 'out/ranking.jsonl'}"]
+    config = load_config(None, words)
+    pool, curriculum = config.pool(), config.curriculum
+    curriculum.check(pool)
+    batch = drive(curriculum.step(pool, Progress(0)), Scripted())
+    assert len(pool) == 250 and len(batch.groups) == 8 and curriculum.complete
+    expected = {line["id"]: line for line in ranking(path.parent / "out")}
+    for prompt, rate in zip(pool.prompts, curriculum.known, strict=True):
+        line = expected[prompt.id]
+        assert rate == line.get("measured_pass_rate", line["expected_pass_rate"])
 
 
 @pytest.mark.parametrize("killed", [1, 2, 5, 8, 9, 10, 11, 14, 16])
