@@ -35,7 +35,12 @@ PRODUCTS = [
 
 
 def forbid_half_products() -> Callable[[], None]:
-    """Make them an error in all threads of this process; returns what takes that back."""
+    """Make them an error in all threads of this process; returns what takes that back.
+
+    Only a recent torch lets a kernel be wrapped; on an older one nothing is forbidden.
+    """
+    if not hasattr(torch.library, "get_kernel"):
+        return lambda: None
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # kernels are replaced, which is the point

@@ -3,9 +3,12 @@
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,6 +45,26 @@ def test_tasksets_are_installed_apart_and_need_no_torch():
     others = [".[local]", ".[local,math,gym,dev]"]
     apart = ["tests/on_verifiers/requirements.txt", ".", "tests/on_verifiers/tasksets"]
     assert [place for place in installed("test-verifiers") if place not in others][1:] == apart
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize("end", ["oldest", "newest"])
+def test_the_ends_of_the_ranges_bring_their_own_torch(end):
+    assert installed(f"test-{end}") == [f"tests/{end}.txt", "."]
+
+
+def test_the_oldest_versions_are_those_that_the_package_allows():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["local"]]
+    oldest = dict(
+        line.split("==")
+        for line in (ROOT / "tests/oldest.txt").read_text("utf-8").splitlines()
+        if "==" in line
+    )
+    for each in map(Requirement, needed):
+        [least] = [bound.version for bound in each.specifier if bound.operator == ">="]
+        if each.name != "packaging":  # pip brings it, and pytest needs a newer one
+            assert Version(oldest[each.name]) == Version(least), each.name
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

@@ -57,13 +57,10 @@ class Policy:
                 f"engine.model = {str(folder)!r} holds no model: config.json is missing; name a "
                 "folder that transformers has saved"
             )
-        try:
+        with _loading(folder, ": its tokenizer"):
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+        with _loading(folder):
             network, missing = read_network(folder)
-        except LOADING_ERRORS as error:
-            raise MetisError(
-                f"engine.model = {str(folder)!r} cannot be loaded: {first_line(error)}"
-            ) from None
         if missing:
             raise MetisError(
                 f"engine.model = {str(folder)!r} has no weights for {len(missing)} of its parts, "
@@ -256,6 +253,17 @@ def pick_device(name: str) -> torch.device:
             f"engine.device = {name!r}: {first_line(error)}; use cpu or auto"
         ) from None
     return device
+
+
+@contextlib.contextmanager
+def _loading(folder: Path, part: str = "") -> Iterator[None]:
+    """Turn what loading a model folder may raise into one line that names it."""
+    try:
+        yield
+    except (*LOADING_ERRORS, ImportError) as error:
+        raise MetisError(
+            f"engine.model = {str(folder)!r}{part} cannot be loaded: {first_line(error)}"
+        ) from None
 
 
 def _compile(backbone: Any) -> None:
