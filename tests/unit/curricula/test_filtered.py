@@ -154,7 +154,7 @@ def test_what_cannot_be_is_refused_by_name(words, parts):
 def test_a_recipe_names_it_in_its_section(tmp_path):
     recipe = tmp_path / "recipe.toml"
     recipe.write_text("engine = 'simulated'\nfilter = 'dapo'\n")
-    with pytest.raises(MetisError, match=r"unknown key 'filter': it is curriculum\.filter"):
+    with pytest.raises(MetisError, match=r"unknown key 'filter': .*curriculum\.filter"):
         load_config(recipe, [])
 
 
