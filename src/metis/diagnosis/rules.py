@@ -238,7 +238,9 @@ def _too_hard(facts: RunFacts) -> str:
     if facts.truncated > MOSTLY:
         said += f", also those of the {facts.ended:,} answers that ended by themselves"
     if looked:
-        said += f"; what was expected is in {found or 'none'} of the {looked:,} latest that ended"
+        said += (
+            f"; {found or 'none'} of the {looked:,} latest ended answers contain the expected one"
+        )
     remedy = f"see whether the reward is too strict, or {EASIER}" if found else EASIER
     return f"{said}. {sentence(remedy)}"
 

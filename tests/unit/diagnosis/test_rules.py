@@ -162,13 +162,16 @@ def test_wrong_answers_are_told_from_a_reward_that_is_too_strict(make, say, said
         say(run.folder, step, said, reference=reference)
     assert ill(run) == names
     if "prompts too hard" in names:
-        assert "none of the 80 latest" in advice(run)[0].text
+        assert "none of the 80 latest ended answers" in advice(run)[0].text
 
 
 def test_a_reward_is_doubted_where_an_answer_that_earned_nothing_has_what_was_expected(make, say):
     run = make(lambda step: {**FLAT, "rollout/cut_off": 40.0}, lambda step: FAIL)
     say(run.folder, 1, ["It is 17, or so.", "It is 18."])
-    assert "is in 1 of the 2 latest that ended. See whether the reward" in advice(run)[0].text
+    assert (
+        "1 of the 2 latest ended answers contain the expected one. See whether the reward"
+        in advice(run)[0].text
+    )
 
 
 @pytest.mark.parametrize(

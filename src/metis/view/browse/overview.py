@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 from metis.comparisons import plan
@@ -27,9 +28,10 @@ SERIES = {
 """A metric, or its share of another."""
 SETTINGS = (
     *("curriculum", "engine", "engine.model", "task", "task.reward", "batch", "group", "steps"),
-    *("engine.max_tokens", "engine.temperature", "engine.learning_rate", "seed"),
+    *("engine.max_tokens", "engine.temperature", "engine.learning_rate"),
+    *("name", "model", "benchmarks", "samples", "max_tokens", "temperature", "seed"),
 )
-"""Settings that are shown, as far as there are any."""
+"""Settings that are shown, as far as there are any; the last are those of evaluations."""
 
 
 def overview(opened: Opened) -> Row:
@@ -87,7 +89,9 @@ def settings(config: Mapping[str, Any]) -> Row:
     for name in SETTINGS:
         section, _, key = name.partition(".")
         value = config.get(section)
-        if isinstance(value, dict):
+        if name == "benchmarks":
+            value = ", ".join(PurePath(each).name for each in value or ()) or None
+        elif isinstance(value, dict):
             value = value.get(key or "name")
         elif key:
             continue

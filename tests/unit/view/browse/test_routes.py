@@ -10,6 +10,7 @@ import pytest
 from metis.cli import main
 from metis.view.browse import answers, routes
 from metis.view.browse.opened import Opened, open_folders
+from metis.view.browse.overview import settings
 from metis.view.browse.routes import Routes
 from shown_folders import Folder, message
 
@@ -202,6 +203,13 @@ def test_single_answers_of_an_evaluation_have_no_outcome_as_a_group(folder, ask)
     assert outcomes == {"one": "", "two": "informative"}
     assert ask("0/overview")["filters"]["outcome"] == ["informative"]
     assert {row["outcome"] for row in ask("0/steps/0")["rows"]} == {"", "informative"}
+
+
+def test_an_evaluation_says_what_was_evaluated_on_what():
+    about = {"name": "a (best, step 3)", "samples": 8, "max_tokens": 99, "heldout_rows": 32}
+    shown = settings({**about, "benchmarks": {"aime24": {"problems": 30}, "math500": {}}})
+    assert shown.pop("benchmarks") == "aime24, math500"
+    assert shown == {name: about[name] for name in ("name", "samples", "max_tokens")}
 
 
 def test_an_overview_says_whether_there_are_predictions(folder, ask):
