@@ -26,6 +26,7 @@ from metis.engines import model_files
 from metis.engines.verl import checkpoints, ending
 from metis.engines.verl.launch.costs import judge_cost
 from metis.engines.verl.launch.from_recipe import attention, overrides, process_variables
+from metis.engines.verl.launch.space import space_notice
 from metis.errors import MetisError, first_line, pip_install, require
 from metis.run import sources
 from metis.run.budget import Account, Budget
@@ -140,9 +141,11 @@ def _look_ahead(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
 
 
 def _remarks(config: Any, out: Path, dry_run: bool) -> Iterator[str]:
-    """Remarks on the judge's cost on verl, and on the printed command."""
+    """Remarks on the judge's cost on verl, on room for checkpoints, and on the printed command."""
     if cost := judge_cost(needs_of(config.curriculum)):
         yield cost
+    if lacking := space_notice(config, out):
+        yield lacking
     if not dry_run:
         return
     yield f"without --dry-run the data that the command reads is written to {out / 'data'} first"
