@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from metis.comparisons.ending import look
-from metis.comparisons.plan import Plan, parse_variants
+from metis.comparisons.plan import ComparisonPlan, parse_variants
 from metis.config import parse_arguments
 from metis.run import folder as run_folder
 from metis.run import recorded
@@ -103,7 +103,7 @@ def test_every_variant_of_the_comparison_before_rollouts_can_be_started(publish,
     said = [value for word, value in itertools.pairwise(words) if word == "--variant"]
     variants = parse_variants(words[words.index("--curricula") + 1], said)
     recipe, settings = parse_arguments(world.settings)
-    plan = Plan(str(recipe or ""), tuple(settings), tuple(variants), (0,))
+    plan = ComparisonPlan(str(recipe or ""), tuple(settings), tuple(variants), (0,))
     configs = plan.configs()
     assert {"knapsack", "vip", "nemotron", "mapp", "dps", "pools", "dapo"} < configs.keys()
     assert configs["metis-filtered"].resolved["curriculum"]["filter"]["name"] == "dapo"
