@@ -37,6 +37,7 @@ LAYERS = (
     "engines.verl.reward",
     "engines.verl.reward_manager",
     "engines.verl.heldout",
+    "engines.verl.nodes",
     "engines.verl.engine",
     "engines.verl.workers",
     "engines.verl.servers",

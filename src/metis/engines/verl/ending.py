@@ -3,6 +3,7 @@
 verl runs in processes of its own, whose last words are a traceback.
 """
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,13 +15,26 @@ NAME = "ended"
 
 @contextmanager
 def told(folder: Path) -> Iterator[None]:
-    """Write the reason of an end into a folder."""
+    """Write the reason of an end into a folder; without one there, the process was killed."""
+    _write(
+        folder,
+        f"the trainer's process, on {socket.gethostname()}, was killed, or its node died: the last "
+        "checkpoint is complete, and the same command resumes from it",
+    )
     try:
         yield
     except MetisError as error:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / NAME).write_text(str(error), "utf-8")
+        _write(folder, str(error))
         raise
+    except BaseException:
+        forget(folder)  # the output has its traceback
+        raise
+    forget(folder)
+
+
+def _write(folder: Path, why: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / NAME).write_text(why, "utf-8")
 
 
 def forget(folder: Path) -> None:

@@ -1,18 +1,24 @@
-"""The nodes of a Ray cluster: whether a run has room on them, and what they share."""
+"""The nodes of a Ray cluster: whether a run has room on them, what they share, and which one is
+lost."""
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from metis.engines.verl.servers.liveness import WorkerDied
 from metis.errors import MetisError
 
 TRIES = 5
 """Looks at the shared folder, a second apart: network file systems keep listings for a while."""
+LOST = 90
+"""Looks at the cluster, a second apart, until Ray misses a node that is gone: after five checks,
+which take 15 seconds where its processes were killed, and 65 where it does not answer."""
 
 Node = Mapping[str, Any]
 """A node as Ray describes it."""
@@ -47,6 +53,41 @@ def check_room(count: int, gpus: int) -> None:
     )
 
 
+@contextmanager
+def watched() -> Iterator[None]:
+    """Name the node whose loss is behind an error; the error itself tells of a worker at most."""
+    before = living()
+    try:
+        yield
+    except Exception as error:
+        lost = [] if _is_own(error) else _lost(before)
+        if not lost:
+            raise
+        raise MetisError(
+            f"{'nodes' if len(lost) > 1 else 'node'} {', '.join(map(described, lost))} of the Ray "
+            "cluster died: the last checkpoint is complete, and the same command resumes from it "
+            "once Ray has as many nodes again; with engine.nodes and engine.gpus it resumes on "
+            "those that are left"
+        ) from error
+
+
+def _is_own(error: Exception) -> bool:
+    """True for an error of METIS that no lost node is behind."""
+    return isinstance(error, MetisError) and not isinstance(error, WorkerDied)
+
+
+def _lost(before: Sequence[Node]) -> list[Node]:
+    """Those of the nodes that are gone, once Ray knows."""
+
+    def gone() -> list[Node]:
+        there = {node["NodeID"] for node in living()}
+        return [node for node in before if node["NodeID"] not in there]
+
+    if len(before) > 1:
+        _within_a_while(lambda: bool(gone()), LOST)
+    return gone()
+
+
 def check_shared(folder: Path, key: str, others: Sequence[Path] = ()) -> None:
     """Refuse a folder that the nodes do not share, by writing from each of them.
 
@@ -69,7 +110,7 @@ def check_shared(folder: Path, key: str, others: Sequence[Path] = ()) -> None:
             for own, name in names.items()
         ]
         for node, wrong in zip(nodes, ray.get(asked), strict=True):
-            if not wrong and not _within_a_while(names[node["NodeID"]].exists):
+            if not wrong and not _within_a_while(names[node["NodeID"]].exists, TRIES):
                 wrong = f"what it writes to {folder} is not seen here"
             if wrong:
                 raise MetisError(
@@ -84,7 +125,7 @@ def check_shared(folder: Path, key: str, others: Sequence[Path] = ()) -> None:
 
 def _look(probe: str, name: str, others: Sequence[str]) -> str:
     """Runs on a node: what is wrong with these paths there."""
-    if not _within_a_while(Path(probe).exists):
+    if not _within_a_while(Path(probe).exists, TRIES):
         return f"what is written to {Path(probe).parent} elsewhere is not there"
     try:
         Path(name).write_bytes(b"")
@@ -94,8 +135,8 @@ def _look(probe: str, name: str, others: Sequence[str]) -> str:
     return f"{', '.join(lacking)} is not there" if lacking else ""
 
 
-def _within_a_while(found: Callable[[], bool]) -> bool:
-    for _ in range(TRIES - 1):
+def _within_a_while(found: Callable[[], bool], tries: int) -> bool:
+    for _ in range(tries - 1):
         if found():
             return True
         time.sleep(1.0)

@@ -14,19 +14,22 @@ INTERVAL = 15.0
 PATIENCE = 5.0
 """Seconds to wait for an answer; a worker that does not answer may be busy."""
 
-
 LOOP = "an agent-loop worker"
 SERVER = "a rollout server"
 REWARD = "a reward worker"
 
 
+class WorkerDied(MetisError):
+    """One of verl's workers died, by itself or with its node."""
+
+
 @contextmanager
 def asking(kind: str) -> Iterator[None]:
-    """Turn the death of a worker, during calls to it, into a MetisError."""
+    """Turn the death of a worker, during calls to it, into a WorkerDied."""
     try:
         yield
     except ray.exceptions.RayActorError as error:
-        raise MetisError(
+        raise WorkerDied(
             f"{kind} died ({type(error).__name__}): the last checkpoint is complete, and the same "
             "command resumes from it"
         ) from None

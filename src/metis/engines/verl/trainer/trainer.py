@@ -144,10 +144,11 @@ class MetisTrainer(Validating):
             nodes.check_room(trainer.nnodes, trainer.n_gpus_per_node)
             folder = Path(trainer.default_local_dir).absolute()
             nodes.check_shared(folder, "trainer.default_local_dir", [model] * model.is_absolute())
-            super().init()
+            with nodes.watched():
+                super().init()
 
     def fit(self, agent_loop_manager: Any) -> None:
-        with self._told():
+        with self._told(), nodes.watched():
             super().fit(agent_loop_manager)
 
     def _told(self) -> AbstractContextManager[None]:
