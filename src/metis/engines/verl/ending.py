@@ -14,12 +14,14 @@ NAME = "ended"
 
 
 @contextmanager
-def told(folder: Path) -> Iterator[None]:
-    """Write the reason of an end into a folder; without one there, the process was killed."""
+def told(folder: Path, where: str = "") -> Iterator[None]:
+    """Write the reason of an end into a folder: until there is another, that the process was killed
+    (`where` is its node)."""
     _write(
         folder,
-        f"the trainer's process, on {socket.gethostname()}, was killed, or its node died: the last "
-        "checkpoint is complete, and the same command resumes from it",
+        f"the trainer's process, on {where or socket.gethostname()}, was killed, or its node died: "
+        "the last checkpoint is complete, and the same command resumes from it; engine.nodes and "
+        "engine.gpus may be fewer",
     )
     try:
         yield

@@ -35,6 +35,12 @@ def living() -> list[Node]:
     return sorted(alive, key=lambda node: str(node["NodeManagerAddress"]))
 
 
+def here() -> str:
+    """Host and address of the node of this process."""
+    own = ray.get_runtime_context().get_node_id()
+    return next(described(node) for node in living() if node["NodeID"] == own)
+
+
 def check_room(count: int, gpus: int) -> None:
     """Refuse a cluster without `count` nodes of `gpus` GPUs; verl would wait for them."""
     from verl.plugin.platform import get_platform  # tasks of this module do without it

@@ -152,7 +152,7 @@ class MetisTrainer(Validating):
             super().fit(agent_loop_manager)
 
     def _told(self) -> AbstractContextManager[None]:
-        return ending.told(Path(self.config.trainer.default_local_dir))
+        return ending.told(Path(self.config.trainer.default_local_dir), nodes.here())
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
