@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from metis.library.training import curriculum, train
     from metis.selector import AsyncSelector, Selector
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AsyncSelector",
