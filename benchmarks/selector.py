@@ -6,7 +6,8 @@ A step is one `propose` and the `observe` of every pick; the first one, which bu
 reported apart. Prints the median and the worst of the rest, for each curriculum that a selector
 serves but `adcl`, whose step is a whole chunk of the pool; the time of a state and its load; and
 the peak memory beyond that of the rows. What a model would be asked is looked up in a table of
-random vectors as wide as a model of 1.5B. `speed` has no lag: its steps end in turn.
+random vectors as wide as a model of 1.5B. `speed` has no lag: its steps end in turn. Curricula that
+fit a regression on hidden states have no bound: most of their step is that fit.
 """
 
 import argparse
@@ -53,7 +54,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "dots": {"fresh": 1.0},
 }
 IN_TURN = ("speed",)
-ASKING = ("metis", "probe", "vip", "pcl", "dots")
+FITTING = ("metis", "probe", "vip")
+ASKING = (*FITTING, "pcl", "dots")
 WIDTH = 1536
 STATES = np.random.default_rng(0).normal(size=(4096, WIDTH)).astype(np.float32)
 
@@ -132,7 +134,7 @@ def main() -> None:
         for name in chosen.curricula:
             figures = measure(rows, name, chosen.steps, 0 if name in IN_TURN else chosen.lag)
             print(f"{name:24}", *(f"{each:8.1f}" for each in figures), flush=True)
-            slow += [name] if figures[2] > ALLOWED else []
+            slow += [name] if figures[2] > ALLOWED and name not in FITTING else []
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(f"rows {before:.2f} GB, peak {peak:.2f} GB")
     if slow:
