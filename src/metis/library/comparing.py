@@ -59,8 +59,7 @@ def compare(
     The other arguments are those of `metis.train`. Every run is a process of its own. Without
     variants, a comparison that is there is finished and shown again.
     """
-    folder = Path(out)
-    with gathered(settings, model, data, reward, folder) as given:
+    with gathered(settings, model, data, reward, folder := Path(out)) as given:
         _require_in_files(given)
         chosen = Namespace(
             settings=[*([str(recipe)] if recipe else []), *words(given)],
