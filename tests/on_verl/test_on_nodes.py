@@ -65,7 +65,7 @@ def test_two_nodes_train_as_one_does_though_one_is_lost_in_an_update(model, on_o
     words = command(model, out, "compute_score", *TWO_NODES, *UNIFORM)
     with nodes(1, 1) as cluster:
         said, _ = ended_without_a_node(words, log, cluster, "update", 2)
-        assert said.startswith("metis: node ") and "(127.0.1.2) of the Ray cluster died" in said
+        assert "(127.0.1.2)" in said, "of the trainer, or of a worker: Ray chooses where they are"
         assert "the same command resumes from it" in said
         assert (out / "verl/latest_checkpointed_iteration.txt").read_text() == "1"
         cluster.add(1)
@@ -83,7 +83,7 @@ def test_three_nodes_whose_head_has_no_worker_lose_one_in_a_checkpoint(model, tm
     with nodes(0, 1, 1) as cluster:
         words = command(model, out, "placed", *METIS, *TWO_NODES)
         said, _ = ended_without_a_node(words, log, cluster, "checkpoint", 3)
-        assert "(127.0.1.3) of the Ray cluster died" in said
+        assert "(127.0.1.3)" in said and "the same command resumes from it" in said
         assert placed(out) == {1, 2, 3}, "rewards are computed on every node"
         first = of_step(out, 1)
         assert (out / "verl/global_step_2/actor").exists(), "half of a checkpoint"
