@@ -7,6 +7,7 @@ from typing import Any
 
 from ray.cluster_utils import Cluster
 
+from held import NUMBER
 from running import environment
 
 CORES = 16
@@ -33,10 +34,14 @@ class Nodes:
             "num_gpus": gpus,
             "node_ip_address": f"127.0.1.{len(self.nodes) + 1}",
             "object_store_memory": 100_000_000,
-            "env_vars": environment(),
+            "env_vars": {**environment(), NUMBER: str(len(self.nodes) + 1)},
             **head,
         }
         self.nodes.append(self._started(settings))
+
+    def kill(self, number: int) -> None:
+        """The raylet of a node, with which Ray's processes of that node end."""
+        self.cluster.remove_node(self.nodes[number - 1], allow_graceful=False)
 
     def _started(self, settings: dict[str, Any], tries: int = 10) -> Any:
         """Ray gives up on a raylet after half a minute, which a busy machine exceeds."""

@@ -46,22 +46,25 @@ def cpu_overrides(workers: int) -> list[str]:
     ]
 
 
-def environment(modules: str = "") -> dict[str, str]:
+def environment(modules: str = "", **more: str) -> dict[str, str]:
     """The variables of every process of a run."""
     places = [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
-    variables = {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(places)}
+    variables = {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(places), **more}
     if modules:
         variables["VERL_USE_EXTERNAL_MODULES"] += f",{modules}"
     return variables
 
 
-def start(arguments: Sequence[str], folder: Path, modules: str = "") -> subprocess.Popen[bytes]:
-    """A Python command in the environment of the tests; its output is in `folder`/log."""
+def start(
+    arguments: Sequence[str], folder: Path, modules: str = "", **more: str
+) -> subprocess.Popen[bytes]:
+    """A Python command in the environment of the tests, with more variables; its output is in
+    `folder`/log."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log").open("ab") as log:
         command = [sys.executable, *arguments]
         return subprocess.Popen(
-            command, env=environment(modules), cwd=folder, stdout=log, stderr=log
+            command, env=environment(modules, **more), cwd=folder, stdout=log, stderr=log
         )
 
 

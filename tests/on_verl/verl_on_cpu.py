@@ -2,7 +2,8 @@
 
 verl 0.9.1 has neither. Imported in every process by VERL_USE_EXTERNAL_MODULES. The server is a
 transformers model in a Ray actor that samples token by token; it refuses to speak while it sleeps.
-What it says depends on the prompt and on how often that was asked, not on which request came first.
+What it says depends on the prompt and on how often that was asked, not on which request came first;
+with a seed, on the prompt and the seed alone.
 """
 
 import asyncio
@@ -32,6 +33,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
+import held
 from metis.engines.verl.launch import checks
 from metis.engines.verl.servers import in_server
 
@@ -167,10 +169,13 @@ class TransformersServer:
         temperature = sampling_params.get("temperature", 1.0)
         biases = sampling_params.get("logit_bias") or {}
         tokens, logprobs = [], []
+        held.at("rollout" if sampling_params.get("temperature", 1.0) else "validation")
         self.asked[(*prompt_ids,)] += 1
-        turn = bytes(f"{prompt_ids} {self.asked[(*prompt_ids,)]}", "ascii")
-        generator = torch.Generator().manual_seed(zlib.crc32(turn))
-        output = self._read(prompt_ids)
+        turn = sampling_params.get("seed", self.asked[(*prompt_ids,)])
+        generator = torch.Generator().manual_seed(
+            zlib.crc32(bytes(f"{prompt_ids} {turn}", "ascii"))
+        )
+        output = self._read(prompt_ids, alone="seed" in sampling_params)
         while len(tokens) < limit:
             logits = output.logits[0, -1]
             biased = logits.clone()
@@ -204,8 +209,10 @@ class TransformersServer:
         logprobs = torch.log_softmax(self._read(question.prompt).logits[0, -1], -1)
         return logprobs[question.tokens].tolist()
 
-    def _read(self, prompt: list[int]) -> Any:
-        """The prompt's pass, on top of the longest prompt before that it begins with."""
+    def _read(self, prompt: list[int], alone: bool = False) -> Any:
+        """The prompt's pass, on top of the longest prompt before that it begins with, or alone."""
+        if alone:
+            return self.model(torch.tensor([prompt]), use_cache=True)
         known = [old for old in self.read if prompt[: len(old)] == list(old) and old < (*prompt,)]
         start = max(known, key=len, default=())
         past = copy.deepcopy(self.read[start]) if start else None
