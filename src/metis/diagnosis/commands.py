@@ -5,6 +5,9 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+SEEDS = ("0", "1", "2")
+"""The seeds of an advised comparison."""
+
 
 @dataclass(frozen=True)
 class Commands:
@@ -34,8 +37,8 @@ class Commands:
             for name, settings in variants.items()
             for word in ("--variant", f"{name}:{settings}")
         ]
-        words = ["--curricula", ",".join(curricula), *named, "--out", self._beside("compared")]
-        return line("compare", self.recipe, *words)
+        words = ["--curricula", ",".join(curricula), *named, "--seeds", ",".join(SEEDS)]
+        return line("compare", self.recipe, *words, "--out", self._beside("compared"))
 
     def _beside(self, name: str) -> str:
         """A folder beside that of the run."""

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from metis.curricula.judges import Judge
-from metis.diagnosis.missed import Missed, having, missed
+from metis.diagnosis.missed import Missed, Passed, having, missed, passed
 from metis.errors import Damaged
 from metis.run import folder as run_folder
 from metis.run import notices, transcripts
@@ -166,18 +166,22 @@ class RunFacts:
     def groups(self) -> Groups:
         return Groups.of(run_folder.log_rows(self.run.folder, "rollouts", optional=True))
 
-    @cached_property
-    def ended(self) -> int | None:
-        """Answers that ended before the token limit; None where lengths do not tell.
-
-        They do not without a limit in the settings, nor of several turns.
-        """
+    @property
+    def limit(self) -> int | None:
+        """The token limit; None where answers are longer, as they are of several turns."""
         engine = self.run.config.get("engine")
         limit = engine.get("max_tokens") if isinstance(engine, dict) else None
-        lengths = self.groups.lengths
-        if not isinstance(limit, int) or max(lengths, default=limit + 1) > limit:
+        if not isinstance(limit, int) or max(self.groups.lengths, default=limit + 1) > limit:
             return None
-        return sum(count for length, count in lengths.items() if length < limit)
+        return limit
+
+    @cached_property
+    def ended(self) -> int | None:
+        """Answers that ended before the token limit; None where lengths do not tell."""
+        limit = self.limit
+        if limit is None:
+            return None
+        return sum(count for length, count in self.groups.lengths.items() if length < limit)
 
     @property
     def kinds(self) -> dict[str, float]:
@@ -200,6 +204,20 @@ class RunFacts:
         """Answers that have what was expected in them, of those where that can be seen."""
         return having(self.run.folder)
 
+    @property
+    def own_reward(self) -> str:
+        """The name of a reward function or task of one's own; empty for those of METIS."""
+        task = self.run.config.get("task")
+        if not isinstance(task, dict):
+            return ""
+        name = str(task.get("name") or "")
+        return str(task.get("reward") or "") or (name if ":" in name else "")
+
+    @cached_property
+    def passed(self) -> Passed | None:
+        """Rewarded answers without their reference; searched if the reward is one's own."""
+        return passed(self.run.folder) if self.own_reward else None
+
     @cached_property
     def standstill(self) -> notices.Standstill | None:
         return notices.longest_standstill(self.run.metrics)
@@ -214,6 +232,14 @@ class RunFacts:
     def answer_length(self) -> tuple[float, float] | None:
         """Mean tokens of a rollout in the first and in the last fifth of the steps."""
         return ends(self.run.share("rollout/tokens", "rollout/generated"))
+
+    def shorter_from(self, length: float) -> int | None:
+        """The step from which on rollouts have this mean length at most; None if not in the end."""
+        steps, lengths = self.run.share("rollout/tokens", "rollout/generated")
+        since = None
+        for step, each in zip(steps, lengths, strict=True):
+            since = (int(step) if since is None else since) if each <= length else None
+        return since
 
     @cached_property
     def reward(self) -> tuple[float, float] | None:
@@ -281,6 +307,12 @@ class RunFacts:
     def helped(self) -> Interval | None:
         """The lift with its interval."""
         return interval(self.lift)
+
+    @property
+    def correlation(self) -> float | None:
+        """Mean rank correlation of predictions and outcomes in the last fifth of the steps."""
+        found = self.run.series("judge/spearman").y
+        return _mean(found[-max(1, len(found) // PART) :]) if found else None
 
     def _window(self) -> int:
         curriculum = self.run.config.get("curriculum")

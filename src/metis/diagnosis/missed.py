@@ -1,5 +1,5 @@
-"""Groups that earned nothing although their answers have what was expected: a reward that is too
-strict, or a format that is not met."""
+"""Rewards beside what was expected: groups that earned nothing although their answers have it, and
+rewarded answers that do not. The reward is too strict or too lenient, or a format is not met."""
 
 import re
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from metis.errors import Damaged
 from metis.run import transcripts
 from metis.run.statistics import group_kind
 from metis.run.transcripts import Member
+from metis.tasks.file import MATCHES
 
 END = 160
 """Characters at the end of an answer in which the reference is looked for: what comes before is
@@ -26,9 +27,13 @@ FEWEST = 3
 """Groups, or answers that end with the reference, from which on they are told of."""
 
 
+CODE = "```"
+"""What a program computes is not in its text."""
+
+
 @dataclass(frozen=True)
-class MissedAnswer:
-    """An answer that has the reference at its end, and earned nothing."""
+class KeptAnswer:
+    """An answer of the transcripts, with its reference."""
 
     step: int
     prompt: str
@@ -37,29 +42,43 @@ class MissedAnswer:
     reference: str
     truncated: bool
 
+    @property
+    def exact(self) -> bool:
+        """True if it ends with the reference to the letter."""
+        said = self.text.rstrip()
+        return said.endswith(self.reference) and ends_with(said, self.reference)
+
 
 @dataclass(frozen=True)
 class Missed:
-    """The missed answers of the latest steps.
+    """Answers of the latest steps that have the reference at their end, and earned nothing.
 
     share   of the groups that they are most of
     ending  those whose last words are the reference, so that they are right, even if by chance
     """
 
-    answers: tuple[MissedAnswer, ...]
+    answers: tuple[KeptAnswer, ...]
     share: float
-    ending: tuple[MissedAnswer, ...]
+    ending: tuple[KeptAnswer, ...]
+
+
+@dataclass(frozen=True)
+class Passed:
+    """How many answers of the latest steps were rewarded, and those without their reference."""
+
+    rewarded: int
+    without: tuple[KeptAnswer, ...]
 
 
 def missed(folder: Path) -> Missed | None:
     """The missed answers of the last transcript file; None if there are too few."""
-    answers: list[MissedAnswer] = []
-    ending: list[MissedAnswer] = []
+    answers: list[KeptAnswer] = []
+    ending: list[KeptAnswer] = []
     groups = found = 0
     for member in _latest(folder):
         groups += 1
         having = list(_having(member))
-        ending += filter(_ends, having)
+        ending += (each for each in having if ends_with(each.text, each.reference))
         if len(having) >= max(1, MOSTLY * len(member.rows)):
             found += 1
             answers += having
@@ -77,16 +96,44 @@ def having(folder: Path) -> tuple[int, int]:
         if not PLAIN.fullmatch(reference):
             return 0, 0
         ended = [_last(row) for row in member.rows if not row.get("truncated")]
-        pattern = _pattern(reference)
-        found += sum(bool(pattern.search(THOUSANDS.sub("", said))) for said in ended)
+        found += sum(_has(said, reference) for said in ended)
         looked += len(ended)
     return found, looked
 
 
-def _ends(answer: MissedAnswer) -> bool:
-    """True if the last words of an answer are the reference."""
-    *_, last = _pattern(answer.reference).finditer(answer.text)
-    return not re.search(r"\w", answer.text[last.end() :])
+def passed(folder: Path) -> Passed | None:
+    """The latest rewarded answers; None where rewards are not 0 and 1 alone, or references are
+    more than a number or a word."""
+    rewarded, without = 0, list[KeptAnswer]()
+    for member in _latest(folder):
+        reference = str(member.head["reference"]).strip()
+        rewards = {row.get("reward") for row in member.rows}
+        if not PLAIN.fullmatch(reference) or not rewards <= {0, 1, None}:
+            return None
+        for row in member.rows:
+            said = "\n".join(_turns(row))
+            has = contains(said, reference) if row.get("reward") == 1 else None
+            rewarded += has is not None
+            without += [_kept(member, row, said)] if has is False else []
+    return Passed(rewarded, tuple(without))
+
+
+def contains(text: str, reference: str) -> bool | None:
+    """True if the reference is anywhere in a text, or its last number is the same; None where that
+    says nothing: of no text, of a program, or of more than a number or a word."""
+    if not PLAIN.fullmatch(reference) or not text.strip() or CODE in text:
+        return None
+    return _has(text, reference) or any(same(text, reference) for same in MATCHES.values())
+
+
+def ends_with(text: str, reference: str) -> bool:
+    """True if the last words of a text are the reference."""
+    *_, last = [None, *_pattern(reference).finditer(text)]
+    return last is not None and not re.search(r"\w", text[last.end() :])
+
+
+def _has(text: str, reference: str) -> bool:
+    return bool(_pattern(reference).search(THOUSANDS.sub("", text)))
 
 
 def _latest(folder: Path) -> Iterator[Member]:
@@ -98,7 +145,7 @@ def _latest(folder: Path) -> Iterator[Member]:
                     yield member
 
 
-def _having(member: Member) -> Iterator[MissedAnswer]:
+def _having(member: Member) -> Iterator[KeptAnswer]:
     """The answers of an all-fail group that have its reference; none where its question has it."""
     head, rewards = member.head, [row.get("reward") for row in member.rows]
     reference = str(head["reference"]).strip()
@@ -110,14 +157,23 @@ def _having(member: Member) -> Iterator[MissedAnswer]:
     for row in member.rows:
         text = _last(row)
         if row.get("reward") is not None and pattern.search(text[-END:]):
-            cut = bool(row.get("truncated"))
-            yield MissedAnswer(head["step"], head["prompt"], row["rollout"], text, reference, cut)
+            yield _kept(member, row, text)
+
+
+def _kept(member: Member, row: dict[str, Any], text: str) -> KeptAnswer:
+    head = member.head
+    reference, cut = str(head["reference"]).strip(), bool(row.get("truncated"))
+    return KeptAnswer(head["step"], head["prompt"], row["rollout"], text, reference, cut)
 
 
 def _last(row: dict[str, Any]) -> str:
     """The last turn of an answer."""
-    said = [_text(turn) for turn in row.get("messages", ()) if turn["role"] == "assistant"]
-    return said[-1] if said else ""
+    return next(reversed(_turns(row)), "")
+
+
+def _turns(row: dict[str, Any]) -> list[str]:
+    """What the model said, turn by turn."""
+    return [_text(turn) for turn in row.get("messages", ()) if turn["role"] == "assistant"]
 
 
 def _text(message: dict[str, Any]) -> str:

@@ -5,14 +5,14 @@ known, except for answers that were truncated and groups without variance.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from metis.curricula.judges import JUDGES
 from metis.curricula.judges.skill import DIAGNOSED
-from metis.diagnosis.commands import Commands
+from metis.diagnosis.commands import SEEDS, Commands
 from metis.diagnosis.facts import MISSED, RunFacts
-from metis.diagnosis.missed import FEWEST
+from metis.diagnosis.missed import FEWEST, KeptAnswer
 from metis.run.notices import EASIER, HARDER, LONGER, MEND, MOSTLY, sentence
 from metis.run.statistics import RARE
 from metis.tasks.file import COMPARED, MATCHES
@@ -46,6 +46,13 @@ LONGER_BY, MUCH_LONGER_BY = 2, 8
 """Factors of a limit on tokens; the larger where nearly no answer ends, so that the length of
 answers is not known."""
 NEARLY_ALL = 0.9
+UNMET = 2 / 3
+"""Share of the rewarded answers that lack what was expected from which on the reward is doubted: of
+`ENOUGH` answers, a share that is more than half beyond chance."""
+WORSE = 3.0
+"""Standard errors below 0 of a lift that is said to be worse. The 95% interval of one judge in 40
+without any skill is below 0; its lift is this low in one of 700. Of 89 recorded runs none has an
+interval below 0."""
 LENIENT = "see whether the reward asks for too little"
 MASTERED = 0.99
 """Held-out accuracy before training from which on nothing is left to learn."""
@@ -138,6 +145,14 @@ def _missing(facts: RunFacts) -> bool:
     return nothing or facts.missed.share >= MISSED
 
 
+def lenient(facts: RunFacts) -> bool:
+    """True where most of the answers that a reward of one's own rewards lack what was expected."""
+    passed = facts.passed
+    if passed is None or passed.rewarded < ENOUGH:
+        return False
+    return len(passed.without) >= UNMET * passed.rewarded
+
+
 def _constant(facts: RunFacts) -> bool:
     """True where all rewards are the same though answers differ: 0 though they end by themselves,
     or a value that is neither 0 nor 1."""
@@ -169,7 +184,7 @@ def _wrong(facts: RunFacts) -> bool:
 
 def _flat(facts: RunFacts) -> bool:
     """True where nothing varies for no reason that another rule has."""
-    if _hopeless(facts):
+    if _hopeless(facts) or lenient(facts):
         return False
     if _solved(facts) or _constant(facts) or _missing(facts) or facts.truncated >= NEARLY_ALL:
         return False
@@ -183,6 +198,8 @@ def _scarce(facts: RunFacts) -> bool:
 
 
 def _solved(facts: RunFacts) -> bool:
+    if lenient(facts):
+        return False
     return facts.late_kinds.get("all-pass", 0.0) >= MOSTLY or _mastered(facts)
 
 
@@ -192,12 +209,17 @@ def _mastered(facts: RunFacts) -> bool:
     return bool(tests) and tests[0].step == 0 and tests[0].accuracy >= MASTERED
 
 
+def _cut(facts: RunFacts) -> bool:
+    return facts.truncated > MOSTLY and not lenient(facts)
+
+
 def _exploded(facts: RunFacts) -> bool:
     grown = facts.gradient is not None and facts.gradient[1] >= STEEPER * facts.gradient[0]
     return grown or facts.divergence >= DIVERGED or facts.non_finite > 0
 
 
-def _collapsed(facts: RunFacts) -> bool:
+def collapsed(facts: RunFacts) -> bool:
+    """True where answers became short, and accuracy did not rise."""
     both, change = facts.answer_length, facts.change
     if both is None or (change is not None and change.low > 0):
         return False
@@ -206,7 +228,7 @@ def _collapsed(facts: RunFacts) -> bool:
 
 def _broken(facts: RunFacts) -> bool:
     """True where shorter answers earn no more than the longer ones did."""
-    return _collapsed(facts) and facts.reward is not None and facts.reward[1] <= facts.reward[0]
+    return collapsed(facts) and facts.reward is not None and facts.reward[1] <= facts.reward[0]
 
 
 def _fell(facts: RunFacts) -> bool:
@@ -216,6 +238,12 @@ def _fell(facts: RunFacts) -> bool:
 def _unskilled(facts: RunFacts) -> bool:
     lift = facts.helped
     return facts.outcomes >= DIAGNOSED and lift is not None and lift.low <= 0
+
+
+def worse(facts: RunFacts) -> bool:
+    """True where the lift of the judge is below 0 beyond what judges without skill have."""
+    lift = facts.lift
+    return lift is not None and lift.error is not None and lift.mean < -WORSE * lift.error
 
 
 def _untold(facts: RunFacts) -> bool:
@@ -246,10 +274,8 @@ def _too_hard(facts: RunFacts) -> str:
 
 
 def _truncated(facts: RunFacts) -> str:
-    return (
-        f"{facts.truncated:.0%} of the answers were truncated, and scored as far as they go. "
-        f"{sentence(LONGER)}"
-    )
+    at = "" if facts.limit is None else f" at {facts.limit:,} tokens (engine.max_tokens)"
+    return f"{facts.truncated:.0%} of the answers were truncated{at}. {sentence(LONGER)}"
 
 
 def _explosion(facts: RunFacts) -> str:
@@ -267,7 +293,10 @@ def _explosion(facts: RunFacts) -> str:
 
 def _collapse(facts: RunFacts) -> str:
     before, after = facts.answer_length or (0.0, 0.0)
-    said = f"answers shrank from {before:.0f} tokens to {after:.0f}, and accuracy did not rise"
+    since = facts.shorter_from(SHORTER * before)
+    said = f"answers shrank from {before:.0f} tokens to {after:.0f}"
+    said += "" if since is None else f" from step {since:,} on"
+    said += ", and accuracy did not rise"
     if _broken(facts):
         return f"{said}, nor did rewards: the updates broke the model. {_too_fast(facts)}"
     return f"{said}. Read some: the reward may pay for saying little"
@@ -284,12 +313,40 @@ def _misses(facts: RunFacts) -> str:
     if share < MISSED:
         said = f"every reward is 0, though {ending} of the latest answers end with"
     said += (
-        " what was expected: the reward is too strict, or the answers lack the form that it asks "
-        "for"
+        f" what was expected: {_reward(facts)} is too strict, or the answers lack the form that it "
+        "asks for"
     )
     if accepting := _accepting(facts):
         return f"{said}. With task.match={accepting}, {COMPARED[accepting]} counts"
     return f"{said}. Read one, then fix the reward or the instruction"
+
+
+def _reward(facts: RunFacts) -> str:
+    return f"the reward ({facts.own_reward})" if facts.own_reward else "the reward"
+
+
+def _passes(facts: RunFacts) -> str:
+    rewarded, without = (
+        (facts.passed.rewarded, len(facts.passed.without)) if facts.passed else (0, 0)
+    )
+    said = (
+        f"{without:,} of the {rewarded:,} latest rewarded answers do not contain what was "
+        f"expected: {_reward(facts)} may pass wrong answers"
+    )
+    if not facts.run.config.get("benchmarks"):
+        said += ", and then the accuracy above is not to be trusted"
+    return f"{said}. Read one, then fix the reward"
+
+
+def _read_passed(facts: RunFacts, commands: Commands) -> str | None:
+    return _clearest(facts.passed.without, commands) if facts.passed else None
+
+
+def _clearest(answers: Sequence[KeptAnswer], commands: Commands) -> str:
+    """Look at the latest answer, of those that ended by themselves, and that end with the
+    reference, if there are such."""
+    found = min(reversed(answers), key=lambda each: (each.truncated, not each.exact))
+    return commands.answer(found.step, found.prompt, found.rollout)
 
 
 def _accepting(facts: RunFacts) -> str:
@@ -314,9 +371,7 @@ def _read_or_match(facts: RunFacts, commands: Commands) -> str | None:
         return commands.again(f"task.match={accepting}")
     if facts.missed is None:
         return None
-    latest = reversed(facts.missed.ending or facts.missed.answers)
-    clearest = min(latest, key=lambda each: each.truncated)
-    return commands.answer(clearest.step, clearest.prompt, clearest.rollout)
+    return _clearest(facts.missed.ending or facts.missed.answers, commands)
 
 
 def _same(facts: RunFacts) -> str:
@@ -371,15 +426,24 @@ def _measured_or_read(facts: RunFacts, commands: Commands) -> str:
 
 
 def _no_skill(facts: RunFacts) -> str:
-    said = f"in {facts.run.steps:,} steps no benefit of the judge is shown"
-    said += f" (realised lift {facts.helped})"
+    said = f"in {facts.run.steps:,} steps {no_benefit(facts)} (realised lift {facts.helped})"
     if facts.unusable >= UNUSABLE:
         said += f"; {facts.unusable:.0%} of its judgments were unusable"
         if _cut_short(facts):
             return f"{said}, most of them truncated. Give its replies more room"
     others = [f"{name}, {OTHERS[name]}" for name in _others(facts)]
     compared = ["uniform sampling, which costs no judging", *others]
-    return f"{said}. Compare it with {'; with '.join(compared)}"
+    said += f". Compare it with {'; with '.join(compared)}"
+    if not others:
+        return said
+    variants, seeds = 2 + len(others), len(SEEDS)
+    return f"{said} ({variants} variants × {seeds} seeds: {variants * seeds} runs)"
+
+
+def no_benefit(facts: RunFacts) -> str:
+    """What is said of a judge whose lift is not above 0."""
+    judge = f"the judge ({facts.judge})" if facts.judge else "the judge"
+    return f"{judge} chose worse" if worse(facts) else f"no benefit of {judge} is shown"
 
 
 def _others(facts: RunFacts) -> list[str]:
@@ -427,6 +491,7 @@ def _too_few(facts: RunFacts) -> str:
 
 
 RULES = (
+    Rule("reward too lenient", lenient, _passes, _read_passed),
     Rule(
         "rollouts fail",
         lambda facts: facts.failed >= FAILING,
@@ -434,12 +499,12 @@ RULES = (
         lambda facts, commands: commands.view(),
     ),
     Rule("update out of bounds", _exploded, _explosion, _slower),
-    Rule("answers collapse", _collapsed, _collapse, _slower_or_read),
+    Rule("answers collapse", collapsed, _collapse, _slower_or_read),
     Rule("accuracy fell", _fell, _fallen, _slower),
     Rule("reward misses it", _missing, _misses, _read_or_match),
     Rule("prompts too hard", _hopeless, _too_hard, lambda facts, commands: commands.survey()),
     Rule("everything solved", _solved, _all_pass, _measured_or_read),
-    Rule("answers truncated", lambda facts: facts.truncated > MOSTLY, _truncated, _longer),
+    Rule("answers truncated", _cut, _truncated, _longer),
     Rule("reward always the same", _constant, _same, lambda facts, commands: commands.view()),
     Rule("nothing varies", _flat, _nothing, _informed),
     Rule("judge without skill", _unskilled, _no_skill, _other_judge),

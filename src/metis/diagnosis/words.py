@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from metis.curricula.judges.skill import DIAGNOSED
 from metis.diagnosis.commands import Commands
 from metis.diagnosis.facts import RunFacts
-from metis.diagnosis.rules import found
+from metis.diagnosis.rules import collapsed, found, lenient, no_benefit, worse
 from metis.run.notices import sentence
 from metis.run.recorded import Recorded
 
@@ -67,19 +67,22 @@ def learnt(facts: RunFacts) -> str:
         line += f"; best {best.accuracy:.3f} at step {best.step:,}"
     failed = dict(zip(*facts.run.series("eval/failed"), strict=True)).get(last.step)
     line += f"; {failed:,.0f} of the last answers failed, and score 0" if failed else ""
+    if lenient(facts) and not facts.run.config.get("benchmarks"):
+        line += f"; this is the accuracy by {facts.own_reward}, which may pass wrong answers"
     return line + _cut_off(facts)
 
 
 def _cut_off(facts: RunFacts) -> str:
-    """A sentence about truncated validation answers, if there are many."""
+    """A sentence about truncated validation answers, if there are many, and they did not end by
+    becoming short."""
     tests, shares = facts.run.evaluations, facts.truncated_tests
     before, after = shares.get(tests[0].step), shares.get(tests[-1].step)
     told = [share for share in (before, after) if share is not None]
-    if max(told, default=0.0) < CAVEAT:
+    if max(told, default=0.0) < CAVEAT or collapsed(facts):
         return ""
     ends = " → ".join(dict.fromkeys(f"{share:.0%}" for share in told))
     risen = facts.change is not None and facts.change.low > 0
-    said = f"{ends} of the validation answers were truncated, and scored as far as they go"
+    said = f"{ends} of the validation answers were truncated (scored on what was there)"
     return f". But {said}" if risen else f"; {said}"
 
 
@@ -111,7 +114,10 @@ def wasted(facts: RunFacts) -> str:
     said = [f"{facts.generated:,.0f} rollouts{': ' if parts else ''}{', '.join(parts)}"]
     said += _groups(facts)
     if facts.wasted is not None:
-        said.append(f"{facts.wasted:.0%} of the tokens in groups without variance or failed")
+        said.append(
+            f"{facts.wasted:.0%} of the tokens taught nothing (groups whose rewards are all equal, "
+            "or failed rollouts)"
+        )
     return "; ".join(said)
 
 
@@ -134,14 +140,28 @@ def judged(facts: RunFacts) -> str:
     lift = facts.helped
     if lift is None:
         return "Cannot be told: there is no step with both its choices and uniform slots that vary"
-    verdict = "Yes" if lift.low > 0 else "No, it chose worse" if lift.high < 0 else "Not shown"
-    if verdict == "Not shown" and facts.outcomes < DIAGNOSED:
-        verdict = f"Not shown, and {facts.run.steps:,} steps are too few to tell"
+    shown, few = lift.low > 0, facts.outcomes < DIAGNOSED
+    verdict = "Yes" if shown else sentence(no_benefit(facts))
+    if few and not shown and not worse(facts):
+        verdict += f", and {facts.run.steps:,} steps are too few to tell"
     share = facts.run.judge_share
     cost = "" if share is None else f", for {share:.1%} of the time"
-    return (
-        f"{verdict}: the reward variance of its groups minus that of uniform ones is {lift}{cost}"
-    )
+    said = f"the reward variance of its groups minus that of uniform ones is {lift}{cost}"
+    return f"{verdict}: {'; '.join([said, *([] if shown or few else _unproven(facts))])}"
+
+
+def _unproven(facts: RunFacts) -> Iterator[str]:
+    """The rank correlation of a judge's predictions, and its trial, where they are recorded."""
+    if facts.correlation is not None:
+        yield (
+            "rank correlation of its predictions in the last fifth of the steps "
+            f"{facts.correlation:+.2f} (0 is chance)"
+        )
+    tried, steps = facts.run.tried, len(facts.run.series("select/trial").y)
+    if tried:
+        part = f"on trial in {tried:,} of {steps:,} steps"
+        never = f"it never passed its trial (on trial in all {steps:,} steps)"
+        yield never if tried == steps else part
 
 
 def advice(facts: RunFacts, commands: Commands) -> Iterator[DiagnosisLine]:

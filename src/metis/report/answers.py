@@ -1,5 +1,5 @@
-"""Answers of a run to read: a right one, a wrong one and a truncated one, as late as there are,
-and others of the same kind from earlier steps."""
+"""Answers of a run to read: a rewarded one, one that was not and a truncated one, as late as there
+are, and others of the same kind from earlier steps."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from metis.diagnosis.commands import Commands
+from metis.diagnosis.missed import contains, ends_with
 from metis.report.reproduce import place
 from metis.run import folder as run_folder
 from metis.run import transcripts
@@ -25,7 +26,7 @@ OTHERS = 2
 """Answers of earlier steps beside the latest: of the first step that is read, and between."""
 EVEN = 1e-6
 """Tolerance for rewards of 0 and 1."""
-ORDER = ("right", "wrong", "truncated")
+ORDER = ("rewarded", "not rewarded", "truncated")
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,24 @@ class ReportAnswer:
 
     @property
     def kind(self) -> str:
-        """Right, wrong or truncated; empty for what is partly right."""
+        """Rewarded, not rewarded or truncated; empty for what is partly rewarded."""
         if self.truncated:
             return "truncated"
-        return "right" if self.reward >= 1 - EVEN else "wrong" if self.reward <= EVEN else ""
+        return "rewarded" if self.full else "not rewarded" if self.reward <= EVEN else ""
+
+    @property
+    def full(self) -> bool:
+        return self.reward >= 1 - EVEN
+
+    @property
+    def remark(self) -> str:
+        """Of a reward that may be wrong, why; empty otherwise."""
+        said = [text for role, text in self.turns if role == "assistant"]
+        if self.full and said and contains("\n".join(said), self.reference) is False:
+            return " (does not contain what was expected)"
+        if self.reward <= EVEN and self.reference and said and ends_with(said[-1], self.reference):
+            return " (ends with what was expected)"
+        return ""
 
 
 def section(run: Recorded) -> Iterator[str]:
@@ -132,11 +147,11 @@ def _card(name: str, found: Sequence[ReportAnswer], commands: Commands) -> str:
     """The latest answer of a kind, and folded those of earlier steps."""
     last, *earlier = found
     others = "".join(
-        f"<details><summary>Another, of step {answer.step:,}</summary>"
+        f"<details><summary>Another, of step {answer.step:,}{answer.remark}</summary>"
         f"{_shown(answer, commands)}</details>"
         for answer in earlier
     )
-    title = f"{escape(name.capitalize())}, step {last.step:,}"
+    title = f"{escape(name.capitalize())}, step {last.step:,}{last.remark}"
     return f'<article class="answer"><h3>{title}</h3>{_shown(last, commands)}{others}</article>'
 
 

@@ -59,11 +59,12 @@ def markdown(runs: Sequence[Recorded]) -> str:
     if len(runs) > 1:
         return ""
     said = lines(runs[0], place(runs[0].folder))
-    parts = (
-        f"**{line.question}** {plain(line.text)}\n"
-        + (f"\n    {line.command}\n" if line.command else "")
-        for line in said
-    )
+    parts = []
+    for question, answers in groupby(said, key=lambda line: line.question):
+        for number, line in enumerate(answers):
+            heading = "" if number else f"**{question}** "
+            command = f"\n    {line.command}\n" if line.command else ""
+            parts.append(f"{heading}{plain(line.text)}\n{command}")
     return "\n".join(parts) + "\n"
 
 

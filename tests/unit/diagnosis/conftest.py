@@ -68,6 +68,7 @@ def make(tmp_path):
         after=200,
         of=400,
         said=None,
+        earned=None,
         tokens=None,
         **config,
     ):
@@ -92,7 +93,7 @@ def make(tmp_path):
             lines = "".join(json.dumps({"schema": 1, **row}) + "\n" for row in rows)
             (tmp_path / f"{log}.jsonl").write_text(lines)
         for step in range(1, STEPS + 1) if said else ():
-            add_group(tmp_path, step, said)
+            add_group(tmp_path, step, said, rewards=earned)
         return tmp_path
 
     def run(*arguments, **settings):

@@ -69,6 +69,15 @@ def test_an_interval_needs_an_error():
     assert str(Interval(0.1, -0.05, 0.25)) == "+0.100 [-0.050, +0.250]"
 
 
+def truncated_tests(folder, counts):
+    """Ten answers of the first and of the last validation, so many of them truncated."""
+    for step, count in zip((0, STEPS), counts, strict=True):
+        for place in range(10):
+            row = {"rollout": 0, "messages": [], "reward": 0.0, "truncated": place < count}
+            head = {"step": step, "prompt": f"held:{place}", "messages": [], "n": 1}
+            Transcripts(folder).append("eval", head, [row])
+
+
 @pytest.mark.parametrize(
     ("cut", "said"),
     [
@@ -79,13 +88,16 @@ def test_an_interval_needs_an_error():
 )
 def test_truncated_validation_answers_are_told_of(make, cut, said):
     run = make()
-    for step, count in zip((0, STEPS), cut, strict=True):
-        for place in range(10):
-            row = {"rollout": 0, "messages": [], "reward": 0.0, "truncated": place < count}
-            head = {"step": step, "prompt": f"held:{place}", "messages": [], "n": 1}
-            Transcripts(run.folder).append("eval", head, [row])
+    truncated_tests(run.folder, cut)
     line = learnt(RunFacts(run))
     assert line.startswith("Yes") and said in line and ("truncated" in line) == bool(said)
+
+
+def test_fewer_truncated_answers_are_no_remark_where_answers_collapsed(make):
+    run = make(lambda step: {"rollout/tokens": 6400.0 if step <= 10 else 64.0}, after=0)
+    truncated_tests(run.folder, (5, 0))
+    line = learnt(RunFacts(run))
+    assert line.startswith("No, it fell") and "truncated" not in line
 
 
 def test_groups_are_counted_by_kind_and_late_ones_apart(make):

@@ -36,7 +36,13 @@ def late(values, step):
     return values[step > 10]
 
 
+OWN = {"name": "file", "path": "sums.jsonl", "reward": "lenient.py:score"}
 ILL = {
+    "reward too lenient": {
+        "task": OWN,
+        "said": ["It is 18.", "So 170", "12 it is", "8 + 9 = 17."],
+        "earned": [1.0] * 4,
+    },
     "rollouts fail": {"step": lambda step: {"rollout/failed": 4.0}},
     "update out of bounds": {
         "step": lambda step: {"update/gradient_norm": late((0.5, 6.0), step)},
@@ -111,14 +117,73 @@ BOXED = {"name": "file", "path": "sums.jsonl", "match": "box", "reward": ""}
     ("task", "words"),
     [
         (BOXED, "task.match=number"),
-        ({**BOXED, "reward": "my.py:score"}, "--answer 20/p20/3"),
-        ({"name": "math", "path": "sums.jsonl"}, "--answer 20/p20/3"),
+        ({**BOXED, "reward": "my.py:score"}, "--answer 20/p20/1"),
+        ({"name": "math", "path": "sums.jsonl"}, "--answer 20/p20/1"),
     ],
 )
 def test_a_reward_that_misses_answers_is_mended_or_one_of_them_is_shown(make, task, words):
     run = make(**{**ILL["reward misses it"], "task": task})
     [line] = advice(run)
     assert words in line.command
+
+
+def test_a_reward_that_passes_wrong_answers_is_named_and_truncation_is_not_blamed(make):
+    cut = {**FLAT, "rollout/cut_off": 60.0}
+    lenient = ILL["reward too lenient"]
+    run = make(lambda step: cut, lambda step: PASS, before=360, after=400, **lenient)
+    assert ill(run) == ["reward too lenient"]
+    learnt, _, line = lines(run)
+    assert "60 of the 80 latest rewarded answers" in line.text and OWN["reward"] in line.text
+    assert line.command == f"metis inspect {run.folder} --answer 20/p20/2"
+    assert f"accuracy by {OWN['reward']}" in learnt.text
+
+
+def test_the_accuracy_of_benchmarks_is_not_that_of_a_lenient_reward(make):
+    run = make(**ILL["reward too lenient"], benchmarks=["math500"])
+    learnt, _, line = lines(run)
+    assert OWN["reward"] not in learnt.text and "accuracy" not in line.text
+
+
+WRONG = {"answers": ["It is 18."] * 4, "rewards": [1.0] * 4}
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ({"name": "math", "path": "sums.jsonl"}, WRONG),
+        (OWN, {**WRONG, "rewards": [1.0, 1.0, 1.0, 0.5]}),
+        (OWN, {**WRONG, "reference": "17 or 18, whichever"}),
+        (OWN, {**WRONG, "answers": ["```python\nprint(8 + 9)\n```"] * 4}),
+        (OWN, {**WRONG, "answers": ["It is 17.0"] * 4}),
+        (OWN, {**WRONG, "answers": ["1,700"] * 4, "reference": "1700"}),
+        (OWN, {**WRONG, "answers": ["17", "So 17", "18", "19"]}),
+        (OWN, {**WRONG, "rewards": [0.0] * 4}),
+        (OWN, {**WRONG, "answers": ["It is 18."] * 3, "rewards": [1.0] * 3}),
+    ],
+    ids=[
+        "reward of METIS",
+        "continuous",
+        "long reference",
+        "program",
+        "another form",
+        "thousands",
+        "half",
+        "not rewarded",
+        "too few",
+    ],
+)
+def test_what_is_no_lenient_reward(make, say, task, said):
+    run = make(task=task)
+    for step in range(1, 21):
+        say(run.folder, step, **said)
+    assert ill(run) == []
+
+
+def test_a_strict_reward_is_named_and_shown_by_an_answer_that_ends_with_what_was_expected(make):
+    said = ["8 + 9 = 17", "So 17.", "So **17**", "So 17!"]
+    run = make(**{**ILL["reward misses it"], "said": said, "task": {"name": "my.py:Strict"}})
+    [line] = advice(run)
+    assert "my.py:Strict" in line.text and line.command.endswith("--answer 20/p20/0")
 
 
 @pytest.mark.parametrize(
@@ -251,6 +316,41 @@ def test_in_place_of_a_judge_without_skill_others_are_named(make, curriculum, fa
     assert _parse(shlex.split(line.command)[1:]).run
 
 
+def test_an_advised_comparison_says_how_many_runs_it_trains(make):
+    judge = {"name": "metis", "judge": {"name": "direct"}}
+    task = {"name": "arithmetic", **vars(Arithmetic()), "heldout": 20}
+    engine = {"name": "local", "model": "smollm2-135m"}
+    run = make(lambda step: UNSKILLED, curriculum=judge, task=task, engine=engine)
+    [line] = advice(run)
+    plan = _plan(_parse(shlex.split(line.command)[1:]))
+    assert f": {len(plan.variants) * len(plan.seeds)} runs)" in line.text
+
+
+@pytest.mark.parametrize(
+    ("z", "trial", "words", "other"),
+    [
+        (-1.6, 1.0, "no benefit of the judge (direct) is shown", "chose worse"),
+        (-6.0, 0.0, "the judge (direct) chose worse", "no benefit"),
+    ],
+    ids=["by chance", "beyond chance"],
+)
+def test_a_judge_is_said_to_choose_worse_only_far_below_0(make, z, trial, words, other):
+    judged = {**JUDGED, "judge/realised_lift": -0.014, "judge/realised_lift_z": z}
+    judged |= {"judge/spearman": -0.03, "select/trial": trial}
+    judge = {"name": "metis", "trial": 16, "judge": {"name": "direct"}}
+    run = make(lambda step: judged, curriculum=judge)
+    said = [line.text.lower() for line in lines(run) if line.kind in ("judge", "advice")]
+    assert len(said) == 2 and all(words in each and other not in each for each in said)
+    assert "-0.03" in said[0] and ("on trial in all 20 steps" in said[0]) == bool(trial)
+
+
+def test_of_few_outcomes_no_correlation_is_told(make):
+    judged = {**UNSKILLED, "judge/outcomes": 40.0, "judge/spearman": -0.09}
+    [*_, line] = lines(make(lambda step: judged, curriculum={"name": "metis"}))
+    assert line.kind == "judge" and "20 steps are too few to tell" in line.text
+    assert "-0.09" not in line.text
+
+
 def test_a_comparison_with_other_judges_has_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ["engine=simulated", "curriculum=metis", "curriculum.judge=reason", "steps=1"]
@@ -311,6 +411,13 @@ def test_answers_that_collapse_are_paid_for_or_the_model_is_broken(make, after, 
     run = make(step, before=200, after=100)
     [line, *others] = advice(run)
     assert words in line.text and bool(others) == (after > 0.5)
+    assert "from step 11 on" in line.text
+
+
+def test_a_step_is_only_named_where_answers_stay_short(make):
+    run = make(lambda step: {"rollout/tokens": 640.0 if 10 < step < 20 else 6400.0}, after=100)
+    [line] = advice(run)
+    assert "shrank" in line.text and "from step" not in line.text
 
 
 def test_a_truncated_answer_tells_nothing_of_a_reward_that_is_always_0(make):
@@ -343,6 +450,7 @@ def test_the_fewer_answers_end_the_more_room_is_advised(make, cut, longer):
     run = make(lambda step: {**FLAT, "rollout/cut_off": cut}, lambda step: FAIL, tokens=CUT)
     first, *others = advice(run)
     assert f"engine.max_tokens={longer} " in first.command
+    assert "truncated at 256 tokens" in first.text
     assert all(first.command.split("--out")[-1] not in other.command for other in others)
 
 

@@ -95,7 +95,7 @@ def told(tmp_path):
     return make
 
 
-def test_the_latest_right_wrong_and_truncated_answer_are_shown(told):
+def test_the_latest_rewarded_unrewarded_and_truncated_answer_are_shown(told):
     run = told(
         answered(1, ("two", 1.0, 5), ("three", 0.0, 6)),
         answered(2, ("2", 1.0, 4), ("one, or", 0.0, 50)),
@@ -103,11 +103,15 @@ def test_the_latest_right_wrong_and_truncated_answer_are_shown(told):
     )
     chosen = answers.latest(answers.logged(run))
     said = {kind: (found[0].step, found[0].turns[-1][1]) for kind, found in chosen.items()}
-    assert said == {"right": (2, "2"), "wrong": (1, "three"), "truncated": (2, "one, or")}
+    assert said == {
+        "rewarded": (2, "2"),
+        "not rewarded": (1, "three"),
+        "truncated": (2, "one, or"),
+    }
     text = "".join(answers.section(run))
     assert text.count("<article") == 3 and "What is 1 + 1?" in text
-    assert [answer.step for answer in chosen["right"]] == [2, 1], "and those of earlier steps"
-    assert "Right, step 2" in text and "Another, of step 1" in text
+    assert [answer.step for answer in chosen["rewarded"]] == [2, 1], "and those of earlier steps"
+    assert "Rewarded, step 2" in text and "Another, of step 1" in text
     assert f"metis inspect {run.folder.name} --answer 2/p/0" in text, "where to see it whole"
 
 
@@ -127,12 +131,34 @@ def test_transcripts_have_all_turns_of_an_answer(told):
         kept.append("train", head, rows if step < 120 else rows[2:])
     chosen = answers.latest(answers.told(run))
     steps = {kind: [answer.step for answer in found] for kind, found in chosen.items()}
-    assert steps == {"right": [60, 1], "truncated": [60, 1]}
+    assert steps == {"rewarded": [60, 1], "truncated": [60, 1]}
     roles = ["system", "user", "assistant", "user"]
-    assert [role for role, _ in chosen["right"][0].turns] == roles
+    assert [role for role, _ in chosen["rewarded"][0].turns] == roles
     text = "".join(answers.section(run))
     assert text.count("the right &lt;b&gt;answer&lt;/b&gt;") == 4, "with each of the answers"
     assert ">two<" in text and "from the log" not in text and text.count("Sure?") == 4
+
+
+def test_a_reward_beside_what_was_expected_is_remarked(told):
+    run = told(answered(1, ("from the log", 1.0, 5)))
+    asked = [{"role": "user", "content": "8 + 9 = 17?"}]
+    head = {"step": 1, "prompt": "p", "category": "", "messages": asked, "reference": "17"}
+    said = (("18", 1.0), ("17", 1.0), ("So 17.", 0.0), ("17 or 18", 0.0), ("18", 0.5))
+    rows = [spoken(text, reward) for text, reward in said]
+    transcripts.Transcripts(run.folder).append("train", head, rows)
+    without, ending = " (does not contain what was expected)", " (ends with what was expected)"
+    assert [answer.remark for answer in answers.told(run)] == [without, "", ending, "", ""]
+    assert f"Not rewarded, step 1{ending}" not in "".join(answers.section(run)), "of the last one"
+
+
+def test_a_question_with_two_answers_is_asked_once_in_markdown(told, tmp_path):
+    run = told(answered(1, ("2", 1.0, 5)))
+    counts = {"rollout/generated": 8.0, "rollout/failed": 4.0, "rollout/cut_off": 6.0}
+    rows = [json.dumps({"schema": 1, "step": step, **counts}) + "\n" for step in (1, 2)]
+    (run.folder / "metrics.jsonl").write_text("".join(rows))
+    text = opening.markdown([read_run(run.folder)])
+    assert text.count("What to change next?") == 1
+    assert "of the rollouts failed" in text and "of the answers were truncated" in text
 
 
 def test_an_answer_is_shown_under_what_it_was_asked(told):
@@ -143,7 +169,7 @@ def test_an_answer_is_shown_under_what_it_was_asked(told):
     transcripts.Transcripts(run.folder).append("train", head, [spoken("one", 0.0), other])
     chosen = answers.latest(answers.told(run))
     opened = {kind: found[0].turns[0][1] for kind, found in chosen.items()}
-    assert opened == {"right": "SECOND?", "wrong": "FIRST?"}
+    assert opened == {"rewarded": "SECOND?", "not rewarded": "FIRST?"}
 
 
 def test_examples_in_a_prompt_are_named_so(told):
@@ -152,7 +178,7 @@ def test_examples_in_a_prompt_are_named_so(told):
     asked = [{"role": role, "content": text} for role, text in chat]
     head = {"step": 1, "prompt": "p", "category": "", "messages": asked, "n": 1}
     transcripts.Transcripts(run.folder).append("train", head, [spoken("2", 1.0)])
-    [answer] = answers.latest(answers.told(run))["right"]
+    [answer] = answers.latest(answers.told(run))["rewarded"]
     roles = ["system", "example: user", "example: assistant", "user", "assistant", "user"]
     assert [role for role, _ in answer.turns] == roles, "turns after the question are the run's"
 
