@@ -270,7 +270,7 @@ def test_rollouts_are_divided_on_two_workers_and_after_a_resume(model, data, tmp
     again = [word.replace(f"{tmp_path}/whole", f"{tmp_path}/resumed") for word in command]
     finish(start(again, tmp_path / "second", MODULE), tmp_path / "second")
     whole, resumed = (tmp_path / name / "metis" for name in ("whole", "resumed"))
-    learner, varied = History(enough=1), False
+    learner, varied, taught = History(enough=1), False, False
     pool = Pool([Prompt(f"sums:{i}", "") for i in range(8)])
     trained = run_folder.read_log(whole, "rollouts")
     for row in run_folder.read_log(whole, "metrics"):
@@ -279,18 +279,19 @@ def test_rollouts_are_divided_on_two_workers_and_after_a_resume(model, data, tmp
         sizes = [len(group["rewards"]) + group["failed"] for group in groups]
         assert row["rollout/generated"] == sum(sizes) == BATCH * GROUP
         pairs = sum(len(group["rewards"]) for group in groups if len(group["rewards"]) > 1)
-        assert row["update/rollouts"] == pairs > 0 and row["actor/grad_norm"] > 0
+        mixed = any(len(set(group["rewards"])) > 1 for group in groups)
+        assert row["update/rollouts"] == pairs > 0 and (row["actor/grad_norm"] > 0) == mixed
         prompts = [pool[group["prompt"]] for group in groups]
         said = drive(learner.predict(prompts, BATCH, pool, Progress(step)), None)
         divided = Knapsack(batch=BATCH, group=GROUP, most=9).allocate(said.candidates)
         assert sizes == divided.tolist(), f"step {step}: by the rewards before it"
-        varied |= len(set(sizes)) > 1
+        varied, taught = varied or len(set(sizes)) > 1, taught or mixed
         outcomes = [
             Group(prompt, tuple(group["rewards"]), failed=group["failed"])
             for prompt, group in zip(prompts, groups, strict=True)
         ]
         learner.learn(said, outcomes, pool, Progress(step))
-    assert varied
+    assert varied and taught
     shown = ("step", "prompt", "score", "v_hat")
     first, second = (
         [[row.get(name) for name in shown] for row in run_folder.read_log(folder, "judgments")]

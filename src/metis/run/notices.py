@@ -111,7 +111,7 @@ class Truncations:
         self.told = True
         return [
             f"{cut / generated:.0%} of the answers ({cut:,} of {generated:,}) were truncated at "
-            f"{self.limit} and are scored as far as they go: {LONGER}"
+            f"{self.limit} (scored on what was there): {LONGER}"
         ]
 
 
