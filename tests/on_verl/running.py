@@ -18,6 +18,7 @@ ENVIRONMENT = {
     "RAY_worker_register_timeout_seconds": "900",
     "VERL_LOGGING_LEVEL": "WARN",
     "PYTHONWARNINGS": "ignore",
+    "RAY_ADDRESS": "local",  # whatever other clusters are on this machine
 }
 
 

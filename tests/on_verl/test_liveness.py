@@ -24,7 +24,7 @@ def workers():
         def work(self):
             threading.Event().wait()
 
-    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+    ray.init("local", num_cpus=2, include_dashboard=False, logging_level="ERROR")
     kind = ray.remote(num_cpus=0)(Worker)
     made = {name: kind.remote() for name in ("living", "busy", "dead")}
     ray.get([worker.__ray_ready__.remote() for worker in made.values()])

@@ -40,7 +40,7 @@ def kinds():
         def lack(self):
             raise ValueError("no such parameter")
 
-    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+    ray.init("local", num_cpus=2, include_dashboard=False, logging_level="ERROR")
     yield SimpleNamespace(
         **{kind.__name__: ray.remote(num_cpus=0)(kind) for kind in (Server, Worker)}
     )

@@ -3,6 +3,7 @@
 An id or a number in an address is looked up and never becomes part of a path of a file.
 """
 
+import contextlib
 import json
 import math
 import sqlite3
@@ -22,6 +23,8 @@ Asked = Mapping[str, str]
 LONGEST = 100_000
 """Characters of a text that are sent; of a longer one its start and its end."""
 TAIL = 20_000
+AT_ONCE = 0.2
+"""Seconds of indexing before an answer is said not to be there."""
 
 
 class Missing(Exception):
@@ -106,7 +109,12 @@ def _prompt(opened: Opened, asked: Asked) -> Any:
 def _answer(opened: Opened, asked: Asked) -> Any:
     step, rollout = (number(name, asked.get(name, "")) for name in ("step", "rollout"))
     key = asked.get("kind", ""), step, asked.get("prompt", ""), rollout
-    return _there(opened.answers.one(*key), "answer")
+    found = opened.answers.one(*key)
+    if found is None:
+        with contextlib.suppress(MetisError, OSError):  # it may have been written a moment ago
+            opened.index.update(AT_ONCE)
+        found = opened.answers.one(*key)
+    return _there(found, "answer")
 
 
 ROUTES: dict[str, Callable[[Opened, Asked], Any]] = {

@@ -163,6 +163,17 @@ def test_an_answer_has_its_turns_siblings_and_neighbours(folder, ask):
     assert last == {"kind": "train", "step": 2, "prompt": "b", "rollout": 0}
 
 
+def test_an_answer_that_was_written_a_moment_ago_is_there(folder):
+    folder.say("a", "said")
+    [opened] = open_folders([folder.path])
+    served = Routes([opened])
+    opened.index.update()
+    folder.say("b", "just said", step=2)
+    status, content = served.answer("0/answer?kind=train&step=2&prompt=b&rollout=0")
+    assert status == 200 and b"just said" in content
+    opened.close()
+
+
 def test_two_groups_of_a_prompt_in_a_step_are_both_there(folder, ask):
     folder.say("a", "first", "second")
     folder.say("a", "third")
