@@ -13,7 +13,7 @@ export PYTHON
 RANGES := tests/unit/text tests/unit/report $(addprefix tests/integration/test_,local_run.py policy.py forward.py \
 	decoding.py update.py model_folder.py export.py library.py readme.py)
 
-.PHONY: quickstart test test-oldest test-newest test-verl test-trl test-trainers test-inspect test-verifiers test-notebooks test-dist dist check docs site judge-set clean
+.PHONY: quickstart test test-oldest test-newest test-verl test-nodes test-trl test-trainers test-inspect test-verifiers test-notebooks test-dist dist check docs site judge-set clean
 
 quickstart: .venv/quickstart
 	$(BIN)/metis train --out runs/quickstart
@@ -31,7 +31,11 @@ test-oldest test-newest: test-%: .venv-%/ready
 
 test-verl: .venv-verl/ready .venv-verifiers/ready
 	@sh .ci/packages bubblewrap
-	METIS_VERIFIERS=$(VERIFIERS) .venv-verl/bin/pytest tests/on_verl
+	METIS_VERIFIERS=$(VERIFIERS) .venv-verl/bin/pytest tests/on_verl --ignore=tests/on_verl/test_on_nodes.py
+
+# Whole runs on several nodes of Ray, of which some are lost: about ten minutes.
+test-nodes: .venv-verl/ready
+	.venv-verl/bin/pytest tests/on_verl/test_on_nodes.py
 
 test-trl: .venv-trl/ready
 	.venv-trl/bin/pytest tests/on_trl
