@@ -1,4 +1,4 @@
-"""What all commands share: adding one to the parser, its console, the name of its folder."""
+"""Shared parts of the commands: adding one to the parser, its console, the name of its folder."""
 
 import argparse
 import hashlib

@@ -174,7 +174,7 @@ class ComparisonPlan:
         return replace(earlier, variants=tuple(variants.values()), seeds=seeds)
 
     def evaluated_on(self, suite: Suite) -> "ComparisonPlan":
-        """The same with an evaluation of its runs, which cannot be changed once it is named."""
+        """The plan with an evaluation of its runs; a plan that has another one refuses it."""
         if not suite.names or suite == self.suite:
             return self
         if self.suite.names:

@@ -206,7 +206,7 @@ def step_size(config: Config) -> StepSize | None:
 
 
 def _learnt(curriculum: Any, judgments: int) -> int:
-    """Those of the judgments that are trained on."""
+    """The number of judgments that are trained on."""
     share = getattr(getattr(curriculum, "judge", None), "train", 1.0)
     return max(1, round(share * judgments))
 

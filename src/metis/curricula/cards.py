@@ -1,4 +1,4 @@
-"""What a curriculum says of itself: a card in its module's docstring, settings in its class's.
+"""Docstrings of curricula as values: a card of the module's, settings of the class's.
 
 `metis curricula NAME` and `docs/curricula.md` are made from them.
 """

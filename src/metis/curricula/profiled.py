@@ -127,7 +127,7 @@ class Profiled(Stateful):
 
 KEY = "curriculum.rates"
 RATES = ("measured_pass_rate", "expected_pass_rate")
-"""What `metis judge` writes of a prompt, the better one first."""
+"""Fields of `metis judge` with a pass rate, the better one first."""
 
 
 def read_rates(path: str) -> dict[str, float]:

@@ -28,7 +28,7 @@ FEWEST = 3
 
 
 CODE = "```"
-"""What a program computes is not in its text."""
+"""A code fence: the text of a program does not contain what it computes."""
 
 
 @dataclass(frozen=True)
