@@ -6,8 +6,8 @@ Both sides do the same work: the same model in float32 with bfloat16 passes and 
 same prompts in the same order, as many answers of at most so many tokens, random rewards that vary
 in every group, one optimizer step a batch; vLLM has the same share of the GPU and does not sleep.
 Each side runs in a process of its own. First TRL is tried with and without gradient checkpointing,
-and with and without Liger's kernels where they are installed; the quickest goes on. Then both take
-turns. Seconds are medians over the steps after warm-up; the peak is that of torch's allocator in
+and with and without Liger's kernels where they are installed, or as --trl says; the quickest goes
+on. Then both take turns. Seconds are medians over the steps after warm-up; the peak is that of torch's allocator in
 the trainer's process after warm-up (without a GPU, of the process's memory).
 """
 
@@ -268,26 +268,35 @@ def measure(side: str, work: Work) -> Measured | None:
         return Measured(**json.loads(out.read_text()))
 
 
-def quickest(work: Work) -> Work:
-    """TRL's settings with the quickest step."""
-    liger = [False, True] if importlib.util.find_spec("liger_kernel") else [False]
-    if len(liger) == 1:
-        print("liger-kernel is not installed, so TRL is not tried with it")
+VARIANTS = {
+    "plain": {},
+    "liger": {"liger": True},
+    "checkpointing": {"checkpointing": True},
+    "both": {"checkpointing": True, "liger": True},
+}
+"""TRL's settings by name."""
+
+
+def quickest(work: Work, names: Sequence[str]) -> Work:
+    """The work with TRL's settings, of those named, that have the quickest step."""
+    variants = {name: replace(work, **VARIANTS[name]) for name in names}
+    if len(variants) == 1:
+        return next(iter(variants.values()))
     tried = {}
-    for checkpointing, kernels in itertools.product([False, True], liger):
-        variant = replace(work, checkpointing=checkpointing, liger=kernels)
-        if found := measure("TRL", variant):
-            named = f"gradient_checkpointing={checkpointing}, use_liger_kernel={kernels}"
-            print(f"TRL, {named}: {found}", flush=True)
+    for name, variant in variants.items():
+        if variant.liger and not importlib.util.find_spec("liger_kernel"):
+            print(f"liger-kernel is not installed, so TRL is not tried with it ({name})")
+        elif found := measure("TRL", variant):
+            print(f"TRL, {name}: {found}", flush=True)
             tried[variant] = found.step
     if not tried:
         raise SystemExit("TRL runs with none of these settings")
     return min(tried, key=lambda variant: tried[variant])
 
 
-def compare(work: Work, repeats: int) -> None:
+def compare(work: Work, names: Sequence[str], repeats: int) -> None:
     """Both sides in turn, TRL with its quickest settings."""
-    best = quickest(work)
+    best = quickest(work, names)
     ratios, peaks = [], []
     for _ in range(repeats):
         mine, theirs = measure("ours", work), measure("TRL", best)
@@ -316,9 +325,15 @@ def main(words: Sequence[str]) -> None:
     option("--warm", type=int, default=2, help="steps that warm up")
     option("--steps", type=int, default=6)
     option("--repeats", type=int, default=3)
+    option(
+        "--trl",
+        default=",".join(VARIANTS),
+        help="TRL's settings to be tried: plain, "
+        "liger, checkpointing (gradient checkpointing), both",
+    )
     given = vars(parser.parse_args(words))
-    repeats = given.pop("repeats")
-    compare(Work(**given), repeats)
+    names, repeats = given.pop("trl").split(","), given.pop("repeats")
+    compare(Work(**given), names, repeats)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import skips
-from metis.engines.local.attention import blocks, log_sum_exp
+from metis.engines.local.attention import blocks, log_sum_exp, varlen
 from metis.engines.local.attention.blocks import Segment
 
 GROUPS, SIZE = 2, 16
@@ -17,6 +17,14 @@ PIECES = {
         Segment(1, 8),
         Segment(2, 8, 48, 8),
         Segment(3, 16, 48, 8),
+    ],
+    "rows of any length": [Segment(1, width) for width in range(1, 20)],
+    "rows of any length, and strips": [
+        Segment(1, 5),
+        Segment(1, 11),
+        Segment(1, 8),
+        Segment(2, 8, 16, 8),
+        Segment(1, 7),
     ],
     "two prefixes": [Segment(1, 8), Segment(2, 8, 0, 8), Segment(1, 16), Segment(2, 8, 24, 16)],
 }
@@ -89,11 +97,57 @@ def found_with(function, given):
 @pytest.mark.parametrize("each", [1, 3])
 @pytest.mark.parametrize("kernel", ["cpu", None])
 def test_pieces_are_one_softmax(pieces, each, kernel, monkeypatch):
-    monkeypatch.setattr(log_sum_exp, "_kernel", lambda *given: kernel)
+    monkeypatch.setattr(log_sum_exp, "kernel", lambda *given: kernel)
     wanted = found_with(one_softmax, inputs(pieces, each, "cpu", torch.float64))
     found = found_with(in_pieces, inputs(pieces, each, "cpu", torch.float32))
     for one, other in zip(found, wanted, strict=True):
         assert torch.allclose(one.double(), other, atol=1e-5)
+
+
+def rows_one_by_one(query, key, value, lengths, scale):
+    """What the kernel for packed rows computes: outputs, and log-sum-exps as heads x tokens."""
+    found = [
+        log_sum_exp.attention_with_lse(*row, None, scale, causal=True)
+        for row in rows(lengths, query, key, value)
+    ]
+    mixed = torch.cat([each[0].transpose(0, 1) for (each, _) in found])
+    return mixed, torch.cat([total[0] for _, total in found], dim=1)
+
+
+def gradients_one_by_one(gradient, mixed, total, query, key, value, lengths, scale):
+    totals = [each[None] for each in total.split(list(lengths), dim=1)]
+    found = []
+    for row, its in zip(rows(lengths, gradient, mixed, query, key, value), totals, strict=True):
+        triple = log_sum_exp.attention_backward(*row[:2], its, *row[2:], None, scale, causal=True)
+        found.append([each[0].transpose(0, 1) for each in triple])
+    return tuple(torch.cat(each) for each in zip(*found, strict=True))
+
+
+def rows(lengths, *tensors):
+    """Each row of packed tensors, as a batch of one."""
+    cut = [tensor.transpose(0, 1).split(list(lengths), dim=1) for tensor in tensors]
+    return [[each[None] for each in row] for row in zip(*cut, strict=True)]
+
+
+@pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)
+def test_plain_rows_go_to_one_kernel_together(pieces, monkeypatch):
+    runs = []
+
+    def attention(*given):
+        runs.append(given[3])
+        return rows_one_by_one(*given)
+
+    monkeypatch.setattr(varlen, "works", lambda *given: True)
+    monkeypatch.setattr(varlen, "attention", attention)
+    monkeypatch.setattr(varlen, "attention_backward", gradients_one_by_one)
+    wanted = found_with(one_softmax, inputs(pieces, 3, "cpu", torch.float64))
+    found = found_with(in_pieces, inputs(pieces, 3, "cpu", torch.float32))
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.allclose(one.double(), other, atol=1e-5)
+    plain = [width for rows, width, _, prefix in pieces if not prefix for _ in range(rows)]
+    assert [width for run in runs for width in run] == plain
+    if all(not prefix for *_, prefix in pieces):
+        assert len(runs) == 1
 
 
 @GPU
@@ -112,8 +166,8 @@ def test_pieces_are_one_softmax_on_a_gpu(pieces, flash, monkeypatch):
 def test_no_weights_are_written_down_on_a_gpu():
     query, key, value = (torch.zeros(2, 6, 8, 16, device="cuda").bfloat16() for _ in range(3))
     bias = torch.zeros(2, 8, 8, device="cuda").bfloat16()
-    assert log_sum_exp._kernel(query, key, value, bias, False) == "efficient"
-    assert log_sum_exp._kernel(query, key, value, None, True) == "flash"
+    assert log_sum_exp.kernel(query, key, value, bias, False) == "efficient"
+    assert log_sum_exp.kernel(query, key, value, None, True) == "flash"
 
 
 @pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)

@@ -28,6 +28,7 @@ from metis.engines.local.update.gradients import backward
 from metis.engines.local.update.rows import local_minibatches
 from metis.tasks.arithmetic import Arithmetic, build
 from scripted import exemplar
+from traced import compile_with
 
 WORDS, WIDTH, ROWS = 37, 8, 11
 POSITIONS = np.array([3, 0, 0, 10, 7, 3, 5, 0, 9])
@@ -37,6 +38,15 @@ POSITIONS = np.array([3, 0, 0, 10, 7, 3, 5, 0, 9])
 @pytest.fixture(params=[1, 3, 4, 100], ids="{} rows at a time".format)
 def rows_at_a_time(request, monkeypatch):
     monkeypatch.setattr(module, "LOGIT_CHUNK", request.param * WORDS + 5)
+
+
+@pytest.fixture(params=["plain", "compiled"])
+def compiles(request, monkeypatch):
+    """With and without compilation: a trace, and no code for the device."""
+    if request.param == "plain":
+        return False
+    compile_with(monkeypatch, "aot_eager")
+    return True
 
 
 def drawn(*shape: int, seed: int = 0, dtype=torch.float32) -> torch.Tensor:
@@ -62,10 +72,12 @@ def weighed(logprobs: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("scale", [1.0, 1 / 0.7, 2.5])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("entropy", [False, True])
-def test_values_and_gradients_are_those_of_all_logits(rows_at_a_time, scale, biased, entropy):
+def test_values_and_gradients_are_those_of_all_logits(
+    rows_at_a_time, scale, biased, entropy, compiles
+):
     hidden, weight = drawn(ROWS, WIDTH, seed=1), drawn(WORDS, WIDTH, seed=2)
     inputs = [hidden, weight, *([drawn(WORDS, seed=3)] if biased else [])]
-    head = Head(*inputs[1:], scale=scale)
+    head = Head(weight, *inputs[2:], scale=scale, compiled=compiles)
     function = chosen_logprobs_and_entropies if entropy else chosen_logprobs
     found = function(head, hidden, POSITIONS, tokens())
     found = found if entropy else (found,)

@@ -21,10 +21,11 @@ PROMPTS = [Prompt(f"p{i}", f"What is {i} + {7 * i}?") for i in range(8)]
 both = pytest.mark.parametrize("scale", [VARIANCE, PASSES], ids=lambda scale: scale.name)
 
 
-@pytest.fixture(params=["few rows a pass", "wide passes"])
+@pytest.fixture(params=["few rows a pass", "wide passes", "packed passes"])
 def policy(policy, request):
-    """Both ways to cut rows into passes: a CPU's, and a GPU's."""
-    policy.wide = request.param == "wide passes"
+    """All ways to cut rows into passes: a CPU's, and a GPU's with and without padding."""
+    policy.wide = request.param != "few rows a pass"
+    policy.packs = request.param == "packed passes"
     return policy
 
 

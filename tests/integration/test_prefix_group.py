@@ -48,3 +48,13 @@ def test_a_long_row_among_many_short_ones_stands_alone():
 
 def test_little_padding_is_left_as_it_is():
     assert len(PrefixGroup([1], rows([8] * 100 + [16]), LAYOUT).batches) == 1
+
+
+@given(LENGTHS, st.integers(1, 5000))
+def test_packed_rows_have_no_padding(lengths, budget):
+    group = PrefixGroup([], rows(sorted(lengths), tree=False), Layout(8, 1000, packed=True))
+    parts = list(group.split(budget))
+    assert sum(part.size for part in parts) == sum(lengths)
+    for part in parts:
+        assert len(part.rows) == 1 or part.size <= budget
+        assert [list(batch.rows) for batch in part.batches] == [[row] for row in part.rows]

@@ -19,7 +19,7 @@ from metis.core import Continuation, Judgment, Trajectory
 from metis.curricula.judges.prompt import turns
 from metis.curricula.judges.scale import GRID, VARIANCE
 from metis.engines.local.engine import LocalEngine
-from metis.engines.local.model.policy import _compile
+from metis.engines.local.model import compiling
 from metis.engines.local.update.gradients import backward, passes, prefix_groups, remember_old
 from metis.engines.local.update.rows import local_minibatches
 from metis.engines.local.update.stopwatch import Stopwatch
@@ -27,6 +27,7 @@ from metis.engines.tokens.packing import ONE_BATCH, Layout
 from metis.signal import advantages, judge_reward
 from metis.tasks.arithmetic import Arithmetic, build
 from scripted import exemplar
+from traced import compile_with
 
 InductorError = getattr(torch._inductor.exc, "InductorError", None)
 """What torch's own compiler raises, from 2.7 on."""
@@ -36,10 +37,11 @@ REWARDS = [(1.0, 0.0, 0.0), (1.0, 1.0, 1.0), (0.25, 0.75, 0.5), (0.0, 0.0, 1.0)]
 CHAT = [{"role": "system", "content": "judge"}, {"role": "user", "content": "What is 2 + 2?"}]
 
 
-@pytest.fixture(params=["few rows a pass", "wide passes"])
+@pytest.fixture(params=["few rows a pass", "wide passes", "packed passes"])
 def policy(policy, request):
-    """Both ways to cut rows into passes: a CPU's, and a GPU's."""
-    policy.wide = request.param == "wide passes"
+    """All ways to cut rows into passes: a CPU's, and a GPU's with and without padding."""
+    policy.wide = request.param != "few rows a pass"
+    policy.packs = request.param == "packed passes"
     return policy
 
 
@@ -259,7 +261,7 @@ def judged_batch(*texts: str) -> Batch:
     return Batch(groups(), rows)
 
 
-@pytest.mark.parametrize("given", [ONE_BATCH, Layout(1, 1)])
+@pytest.mark.parametrize("given", [ONE_BATCH, Layout(1, 1), Layout(8, 1, packed=True)])
 def test_answers_and_judgments_share_a_pass_where_passes_are_wide(
     policy, settings, monkeypatch, given
 ):
@@ -370,12 +372,13 @@ class Attentions(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
+@pytest.mark.parametrize("packs", [False, True])
 @pytest.mark.parametrize("tokens", [16, 40, 10_000])
-def test_recomputed_activations_change_nothing_in_wide_passes(settings, tokens):
+def test_recomputed_activations_change_nothing_in_wide_passes(settings, tokens, packs):
     found, counts = [], []
     for saving in (False, True):
         trained = engine(settings, checkpointing=saving, tokens=tokens)
-        trained.policy.wide = True
+        trained.policy.wide, trained.policy.packs = True, packs
         [part] = local_minibatches(trained.policy, judged_batch(), trained.settings, 0)
         with Attentions() as attentions:
             backward(trained.policy, part.items, trained.settings)
@@ -387,19 +390,7 @@ def test_recomputed_activations_change_nothing_in_wide_passes(settings, tokens):
 
 def test_a_network_without_a_list_of_layers_is_not_compiled():
     with pytest.raises(MetisError, match=r"engine.compile = true: Linear has no list of layers"):
-        _compile(torch.nn.Linear(1, 1))
-
-
-def compile_with(monkeypatch, backend) -> None:
-    """Trace as ever, and leave the code for the device to another than torch's own compiler."""
-    compile_layer = torch.nn.Module.compile
-    monkeypatch.setattr(
-        torch.nn.Module,
-        "compile",
-        lambda layer, options, **named: compile_layer(layer, backend=backend, **named),
-    )
-    torch._dynamo.reset()
-    counters.clear()
+        compiling.compile_layers(torch.nn.Linear(1, 1))
 
 
 def broken(graph, inputs):
@@ -429,7 +420,7 @@ def strips_of(engine, batch) -> int:
     """The number of batches that the judgments of a batch stand in."""
     [part] = local_minibatches(engine.policy, batch, engine.settings, 0)
     found = prefix_groups(engine.policy, part.items, engine.settings.tokens)
-    return max(len(part.group.batches) for part in found)
+    return max(len(part.group.batches) for part in found if part.judge)
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
@@ -445,25 +436,34 @@ def test_compiled_layers_recompute_the_same(settings, monkeypatch):
     same(*found)
 
 
+LAYER, HEAD = 1, 3
+"""Compiled graphs: of all layers; of values with and without entropy, and of the gradient."""
+
+
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
-def test_compiled_layers_learn_the_same_and_serve_every_layer_and_length(settings, monkeypatch):
+@pytest.mark.parametrize("packs", [False, True])
+def test_compiled_layers_learn_the_same_and_serve_every_layer_and_length(
+    settings, monkeypatch, packs
+):
     compile_with(monkeypatch, "aot_eager")
     plain, compiled = engine(settings), engine(settings, compile=True)
     monkeypatch.setattr("metis.engines.local.model.policy.BATCH_WORK", 16 * plain.policy.weights)
     first = judged_batch()
     second = replace(judged_batch("1 + 1?", "Is 204 + 31 even?", "And 7?"), groups=groups()[:3])
-    for batch in (first, second):
+    many = replace(first, groups=groups() * 3)
+    for batch in (first, second, many):
         for each in (plain, compiled):
-            each.policy.wide = True
+            each.policy.wide, each.policy.packs = True, packs
             each.version = 0
         wanted, found = plain.update(batch), compiled.update(batch)
         assert found == pytest.approx(wanted, rel=1e-4, abs=1e-6)
     assert [strips_of(plain, batch) for batch in (first, second)] == [1, 2]
-    assert counters["stats"]["unique_graphs"] == 1 and not counters["graph_break"]
+    graphs = counters["stats"]["unique_graphs"]
+    assert graphs == LAYER + HEAD and not counters["graph_break"]
     prompts = plain.task.training()[:3]
     drawn = [[g.rewards for g in each.rollout(prompts, 2)] for each in (plain, compiled)]
     assert drawn[0] == drawn[1]
-    assert counters["stats"]["unique_graphs"] == 1, "with a cache nothing is compiled"
+    assert counters["stats"]["unique_graphs"] == graphs, "with a cache nothing is compiled"
 
 
 @pytest.mark.parametrize("lora", [0, 2])

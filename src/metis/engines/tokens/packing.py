@@ -27,6 +27,8 @@ class Layout(NamedTuple):
     """Widths and prefix lengths are multiples of this, for fast GPU kernels."""
     spare: int = 1 << 62
     """Padding tokens that cost less than another padded batch; by default never split."""
+    packed: bool = False
+    """Plain rows without a prefix lie one after another, without padding."""
 
 
 ONE_BATCH = Layout()
@@ -109,6 +111,11 @@ class PrefixGroup:
         return any(row.tree is not None for row in self.rows)
 
     @property
+    def packed(self) -> bool:
+        """True if the rows are packed without padding."""
+        return self.layout.packed and not self.prefix and not self.trees
+
+    @property
     def whole(self) -> PaddedBatch:
         """All rows in one padded batch."""
         return PaddedBatch(self.rows, int(self._widths.max()))
@@ -116,6 +123,8 @@ class PrefixGroup:
     @cached_property
     def batches(self) -> list[PaddedBatch]:
         """The rows in order, split into padded batches where that saves padding."""
+        if self.packed:
+            return [PaddedBatch([row], len(row.tokens)) for row in self.rows]
         if not (self.prefix and self.trees):
             return [self.whole]
         widths = self._widths

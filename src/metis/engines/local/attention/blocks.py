@@ -5,6 +5,7 @@ with a prefix: an earlier segment, whose keys and values are never copied. Atten
 segment and its prefix; every other part of a layer runs on the whole packed sequence.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -12,12 +13,12 @@ import torch
 from torch.nn.functional import pad
 from transformers import AttentionInterface
 
-from metis.engines.local.attention import log_sum_exp, two_parts
+from metis.engines.local.attention import log_sum_exp, two_parts, varlen
 
 NAME = "metis_blocks"
 
-MOST = 16
-"""Maximum segments in a forward pass."""
+LEAST = 16
+"""The least rows of a segment table; larger ones have a power of two."""
 
 ALIGNED = 8
 """GPU kernels need head dimensions that are multiples of this."""
@@ -51,14 +52,22 @@ def windowed(network: Any) -> bool:
     return bool(window) if not kinds else not {"full_attention"}.issuperset(kinds)
 
 
+def packs(network: Any, device: torch.device, dtype: torch.dtype) -> bool:
+    """True if rows of any lengths can be packed without padding, with one kernel for all."""
+    config = network.config.get_text_config()
+    heads = config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    return varlen.works_on(device, dtype, size + -size % ALIGNED)
+
+
 def segment_table(segments: Sequence[Segment]) -> torch.Tensor:
-    """The segments as a tensor of fixed shape, so that compiled layers need no recompilation."""
-    assert len(segments) <= MOST
+    """The segments as a tensor of few shapes, so that compiled layers need no recompilation."""
     first = 0
     for segment in segments:
         assert not segment.prefix or segment.start + segment.prefix <= first, "prefixes come first"
         first += segment.rows * segment.width
-    numbers = torch.zeros(MOST, len(Segment._fields), dtype=torch.int64)
+    rows = max(LEAST, 1 << (len(segments) - 1).bit_length())
+    numbers = torch.zeros(rows, len(Segment._fields), dtype=torch.int64)
     numbers[: len(segments)] = torch.tensor(segments)
     return numbers
 
@@ -107,9 +116,11 @@ def _forward(
     """Attention outputs and log-sum-exps, segment by segment."""
     mixed = torch.empty_like(query, memory_format=torch.contiguous_format)
     total = _log_sum_exps(query)
-    for place in _places(segments, bias):
+    for place in _places(segments, bias, varlen.works(query, key, value)):
         queries, keys, values = map(place.rows_of, (query, key, value))
-        if place.bias is None:
+        if isinstance(place, _Run):
+            pair = varlen.attention(queries, keys, values, place.lengths, scale)
+        elif place.bias is None:
             pair = log_sum_exp.attention_with_lse(queries, keys, values, None, scale, causal=True)
         else:
             shared_keys, shared_values = map(place.prefix_of, (key, value))
@@ -139,11 +150,13 @@ def _backward(
         torch.empty_like(tensor, memory_format=torch.contiguous_format)
         for tensor in (query, key, value)
     ]
-    for place in _places(segments, bias):
+    for place in _places(segments, bias, varlen.works(query, key, value)):
         whole = place.rows_of(gradient), place.rows_of(mixed), place.log_sum_exps_of(total)
         queries, keys, values = map(place.rows_of, (query, key, value))
         own: Sequence[torch.Tensor]
-        if place.bias is None:
+        if isinstance(place, _Run):
+            own = varlen.attention_backward(*whole, queries, keys, values, place.lengths, scale)
+        elif place.bias is None:
             own = log_sum_exp.attention_backward(
                 *whole, queries, keys, values, None, scale, causal=True
             )
@@ -184,20 +197,46 @@ class _Place(NamedTuple):
         return own.view(rows, total.shape[1], width)
 
 
-def _places(segments: torch.Tensor, bias: torch.Tensor) -> Iterator[_Place]:
+class _Run(NamedTuple):
+    """Successive plain rows: their offset in the packed sequence, and their lengths."""
+
+    first: int
+    lengths: list[int]
+
+    def rows_of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A view of tokens x heads x size."""
+        return tensor[self.first : self.first + sum(self.lengths)]
+
+    def log_sum_exps_of(self, total: torch.Tensor) -> torch.Tensor:
+        """A view of heads x tokens."""
+        own = self.rows_of(total)
+        return own.view(total.shape[1], len(own))
+
+
+def _places(segments: torch.Tensor, bias: torch.Tensor, runs: bool) -> Iterator[_Place | _Run]:
+    """The parts of a packed sequence in order; with `runs`, plain segments as runs of rows."""
     first = used = 0
-    for numbers in segments.tolist():
-        segment = Segment(*numbers)
+    run = _Run(0, [])
+    for segment in itertools.starmap(Segment, segments.tolist()):
         size = segment.rows * segment.width
+        plain = runs and not segment.prefix
+        if plain:
+            run.lengths.extend([segment.width] * segment.rows if size else [])
+        elif run.lengths:
+            yield run
         own = None
         if segment.prefix:
             own = bias[used : used + size * segment.width].view(
                 segment.rows, segment.width, segment.width
             )
             used += size * segment.width
-        if size:
+        if size and not plain:
             yield _Place(segment, first, own)
         first += size
+        if not plain:
+            run = _Run(first, [])
+    if run.lengths:
+        yield run
 
 
 def _log_sum_exps(query: torch.Tensor) -> torch.Tensor:

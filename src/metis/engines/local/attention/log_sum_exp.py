@@ -28,20 +28,20 @@ def attention_with_lse(
     causal: bool = False,
 ) -> Pair:
     """Returns the attention output and the log-sum-exp of the scores."""
-    kernel = _kernel(query, key, value, bias, causal)
-    if kernel == "flash":
+    fused = kernel(query, key, value, bias, causal)
+    if fused == "flash":
         mixed, total, *_ = _aten._scaled_dot_product_flash_attention(
             query, key, value, 0.0, causal, scale=scale
         )
         return mixed, total
     keys, values = (_for_every_head(tensor, query) for tensor in (key, value))
     mask = _bias_of_heads(bias, query)
-    if kernel == "efficient":
+    if fused == "efficient":
         mixed, total, *_ = _aten._scaled_dot_product_efficient_attention(
             query, keys, values, mask, True, 0.0, causal, scale=scale
         )
         return mixed, total[..., : query.shape[2]]
-    if kernel == "cpu":
+    if fused == "cpu":
         mixed, total = _aten._scaled_dot_product_flash_attention_for_cpu(
             query, keys, values, 0.0, causal, attn_mask=mask, scale=scale
         )
@@ -63,9 +63,9 @@ def attention_backward(
     causal: bool = False,
 ) -> Triple:
     """Gradients of query, key and value, given the gradient of the output."""
-    kernel = _kernel(query, key, value, bias, causal)
+    fused = kernel(query, key, value, bias, causal)
     whole = mixed, total
-    if kernel == "flash":
+    if fused == "flash":
         unused = torch.empty(2, dtype=torch.uint64, device=query.device)
         sizes = query.shape[2], key.shape[2]
         triple: Triple = _aten._scaled_dot_product_flash_attention_backward(
@@ -75,7 +75,7 @@ def attention_backward(
         return triple
     keys, values = (_for_every_head(tensor, query) for tensor in (key, value))
     mask = _bias_of_heads(bias, query)
-    if kernel == "efficient":
+    if fused == "efficient":
         unused = torch.empty((), dtype=torch.int64, device=query.device)
         missing = -query.shape[2] % _PADDED
         total = torch.nn.functional.pad(total, (0, missing), value=torch.inf)
@@ -83,7 +83,7 @@ def attention_backward(
             gradient, query, keys, values, mask, mixed, total, unused, unused, 0.0,
             [True, True, True, False], causal, scale=scale,
         )[:3]  # fmt: skip
-    elif kernel == "cpu":
+    elif fused == "cpu":
         triple = _aten._scaled_dot_product_flash_attention_for_cpu_backward(
             gradient, query, keys, values, *whole, 0.0, causal, attn_mask=mask, scale=scale
         )
@@ -95,7 +95,7 @@ def attention_backward(
     return triple[0], _of_shared_heads(triple[1], key), _of_shared_heads(triple[2], value)
 
 
-def _kernel(
+def kernel(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,

@@ -75,7 +75,8 @@ def joinable(policy: Policy, group: PrefixGroup) -> bool:
 
 
 def _packed(policy: Policy, groups: Sequence[PrefixGroup]) -> bool:
-    return joinable(policy, groups[0]) and (len(groups) > 1 or groups[0].trees)
+    first = groups[0]
+    return joinable(policy, first) and (len(groups) > 1 or first.trees or first.packed)
 
 
 def has_cache(policy: Policy, groups: Sequence[PrefixGroup]) -> bool:

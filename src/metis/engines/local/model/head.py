@@ -12,6 +12,7 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
+from metis.engines.local.model.compiling import compiled
 from metis.engines.tokens.packing import Integers
 
 LOGIT_CHUNK = 1 << 27
@@ -26,16 +27,20 @@ class Head(NamedTuple):
     scale: float = 1.0
     dtype: torch.dtype = torch.float32
     """The dtype of matrix products; softmax and sums are at least float32."""
+    compiled: bool = False
+    """What reads and writes logits is compiled."""
 
     @classmethod
-    def of(cls, module: torch.nn.Module, scale: float, dtype: torch.dtype) -> "Head":
+    def of(
+        cls, module: torch.nn.Module, scale: float, dtype: torch.dtype, compiled: bool = False
+    ) -> "Head":
         """The head of a module that is affine; adapters on it are added to its weight."""
         if type(module) is torch.nn.Linear:
-            return cls(module.weight, module.bias, scale, dtype)
+            return cls(module.weight, module.bias, scale, dtype, compiled)
         weight = next(weight for weight in module.parameters() if weight.ndim == 2)
         size = weight.shape[1]
         images = module(torch.cat([weight.new_zeros(1, size), torch.eye(size).to(weight)]))
-        return cls((images[1:] - images[0]).T, images[0], scale, dtype)
+        return cls((images[1:] - images[0]).T, images[0], scale, dtype, compiled)
 
     def cast(self) -> "Head":
         """The head with its weight in the dtype of matrix products."""
@@ -75,7 +80,7 @@ def _chosen(
     order = np.argsort(positions, kind="stable")
     chunks = _chunks(head, hidden, positions[order], tokens[order])
     logprobs, entropies = _Chosen.apply(  # type: ignore[no-untyped-call]
-        hidden, head.weight, head.bias, head.scale, head.dtype, chunks, entropy
+        hidden, head.weight, head.bias, head, chunks, entropy
     )
     back = torch.from_numpy(np.argsort(order, kind="stable")).to(hidden.device)
     return logprobs[back], entropies
@@ -103,17 +108,17 @@ class _Chosen(torch.autograd.Function):
         hidden: torch.Tensor,
         weight: torch.Tensor,
         bias: torch.Tensor | None,
-        scale: float,
-        dtype: torch.dtype,
+        head: Head,
         chunks: Sequence[Chunk],
         entropy: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        context.scale, context.dtype, context.chunks = scale, dtype, chunks
-        head = Head(weight, bias, scale, dtype).cast()
+        context.head, context.chunks = head, chunks
+        head = head._replace(weight=weight, bias=bias).cast()
+        read = compiled(_values) if head.compiled else _values
         values = []
         for chunk in chunks:
             logits = head.logits(hidden[chunk.positions])
-            values.append(_values(logits, chunk.places, entropy))
+            values.append(read(logits, *chunk.places, entropy))
         context.save_for_backward(hidden, weight, bias, logits if len(chunks) == 1 else None)
         logprobs, entropies = (torch.cat(parts) for parts in zip(*values, strict=True))
         context.mark_non_differentiable(entropies)
@@ -122,9 +127,10 @@ class _Chosen(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        of_logprobs = context.scale * gradients[0]
         hidden, weight, bias, logits = context.saved_tensors
-        head = Head(weight, bias, context.scale, context.dtype).cast()
+        head = context.head._replace(weight=weight, bias=bias).cast()
+        of_logprobs = head.scale * gradients[0]
+        write = compiled(_of_logits) if head.compiled else _of_logits
         of_hidden, of_weight, of_bias = (
             torch.zeros_like(tensor) if needed else None
             for tensor, needed in zip(
@@ -133,11 +139,9 @@ class _Chosen(torch.autograd.Function):
         )
         for chunk in context.chunks:
             states = hidden[chunk.positions]
-            gradient = _of_logits(
-                head.logits(states) if logits is None else logits,
-                chunk.places,
-                of_logprobs[chunk.chosen],
-            ).to(head.dtype)
+            made = head.logits(states) if logits is None else logits
+            gradient = write(made, *chunk.places, of_logprobs[chunk.chosen], head.dtype)
+            del made
             if of_hidden is not None:
                 of_hidden[chunk.positions] = gradient @ head.weight
             if of_weight is not None:
@@ -145,26 +149,30 @@ class _Chosen(torch.autograd.Function):
             if of_bias is not None:
                 of_bias += gradient.sum(0)
             del gradient  # before the next logits are made
-        return of_hidden, of_weight, of_bias, None, None, None, None
+        return of_hidden, of_weight, of_bias, None, None, None
 
 
 def _values(
-    logits: torch.Tensor, places: tuple[torch.Tensor, torch.Tensor], entropy: bool
+    logits: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor, entropy: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probabilities at these places, and entropies of all rows if asked for."""
+    """Log-probabilities of tokens in rows of logits, and entropies of all rows if asked for."""
     whole = torch.log_softmax(logits, 1, _precise(logits.dtype))
-    entropies = -whole.exp().mul_(whole).sum(1) if entropy else whole.new_empty(0)
-    return whole[places], entropies
+    entropies = -(whole.exp() * whole).sum(1) if entropy else whole.new_empty(0)
+    return whole[rows, tokens], entropies
 
 
 def _of_logits(
-    logits: torch.Tensor, places: tuple[torch.Tensor, torch.Tensor], of_logprobs: torch.Tensor
+    logits: torch.Tensor,
+    rows: torch.Tensor,
+    tokens: torch.Tensor,
+    of_logprobs: torch.Tensor,
+    dtype: torch.dtype,
 ) -> torch.Tensor:
     """The gradient with respect to the logits, from that of the log-probabilities."""
     precise = of_logprobs.dtype
-    sums = of_logprobs.new_zeros(len(logits)).index_add_(0, places[0], of_logprobs)[:, None]
+    sums = of_logprobs.new_zeros(len(logits)).index_add_(0, rows, of_logprobs)[:, None]
     gradient = torch.softmax(logits, 1, precise).mul_(-sums)
-    return gradient.index_put_(places, of_logprobs, accumulate=True)
+    return gradient.index_put_((rows, tokens), of_logprobs, accumulate=True).to(dtype)
 
 
 def _precise(dtype: torch.dtype) -> torch.dtype:

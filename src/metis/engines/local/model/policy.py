@@ -17,6 +17,7 @@ from metis.core import Chat, Message
 from metis.engines import model_files
 from metis.engines.loading import LOADING_ERRORS
 from metis.engines.local.attention import blocks
+from metis.engines.local.model.compiling import compile_layers
 from metis.engines.local.model.cuda_graphs import GraphRecorder
 from metis.engines.local.model.head import Head
 from metis.engines.local.settings import LocalSettings
@@ -83,6 +84,8 @@ class Policy:
         network.generation_config = generation_config(network, self.tokenizer, self.stops)
         self.plain = blocks.supports(network)
         self.windowed = blocks.windowed(network)
+        self.packs = self.plain and blocks.packs(network, self.device, self.dtype)
+        """True if rows are packed without padding."""
         self.separators = separators(self.tokenizer)
         self.processed = 0
         self.scored: dict[int, tuple[Chat, list[int]]] = {}
@@ -92,7 +95,7 @@ class Policy:
         self.recorder = GraphRecorder(self.device)
         self.weights = sum(parameter.numel() for parameter in network.parameters())
         if self.compiled:
-            _compile(self.backbone)
+            compile_layers(self.backbone)
 
     def _recompute_activations(self) -> None:
         """Turn gradient checkpointing on; transformers 5.23 renamed the method."""
@@ -128,7 +131,8 @@ class Policy:
         """How to pad and split batches: on a GPU each padded batch costs kernel launches."""
         if not self.plain:
             return ONE_BATCH
-        return Layout(8, BATCH_WORK // self.weights) if self.wide else Layout(1, 64)
+        spare = BATCH_WORK // self.weights
+        return Layout(8, spare, self.packs) if self.wide else Layout(1, 64)
 
     @property
     def trainable(self) -> list[torch.nn.Parameter]:
@@ -175,7 +179,8 @@ class Policy:
 
     def head_at(self, temperature: float) -> Head:
         """The LM head as a linear map to the logits at a temperature."""
-        return Head.of(self.base.get_output_embeddings(), self.scale / temperature, self.dtype)
+        scale = self.scale / temperature
+        return Head.of(self.base.get_output_embeddings(), scale, self.dtype, self.compiled)
 
     @torch.no_grad()
     def _logit_scale(self) -> float:
@@ -264,21 +269,6 @@ def _loading(folder: Path, part: str = "") -> Iterator[None]:
         raise MetisError(
             f"engine.model = {str(folder)!r}{part} cannot be loaded: {first_line(error)}"
         ) from None
-
-
-def _compile(backbone: Any) -> None:
-    """Compile layer by layer: all layers share the compiled code."""
-    layers = getattr(backbone, "layers", None)
-    if layers is None:
-        raise MetisError(
-            f"engine.compile = true: {type(backbone).__name__} has no list of layers; set "
-            "engine.compile=false"
-        )
-    # Inductor's fused reductions get dynamic sizes wrong that are sums, as with several segments.
-    fused = "triton.mix_order_reduction"
-    options = {fused: False} if fused in torch._inductor.list_options() else {}
-    for layer in layers:
-        layer.compile(dynamic=True, options=options)
 
 
 def _without_dropout(network: Any) -> None:

@@ -1,14 +1,14 @@
-"""Whole steps on verl: METIS with each of its judges, against uniform sampling.
+"""Whole steps of training: METIS with each of its judges, against uniform sampling.
 
-    python benchmarks/verl_step.py RECIPE [key=value ...] [--arms uniform,direct,...]
-                                   [--steps 12] [--skip 2] [--out runs/verl-step]
+    python benchmarks/whole_step.py RECIPE [key=value ...] [--arms uniform,direct,...]
+                                    [--steps 12] [--skip 2] [--out runs/whole-step]
 
-Runs `metis train RECIPE key=value ... engine=verl` once for each arm, one after the other, and
-prints the mean seconds of a step and of its phases after the first steps, which start workers and
-compile kernels, and two ratios: `ratio` to a uniform step, whose prompts are others and so are the
-lengths of their answers, and `own` to the arm's own step without the judge's phase. The judge has
-no trial, so that it selects from the second step on. An arm that is there already, with as many
-steps, is read, not run again.
+Runs `metis train RECIPE key=value ...` once for each arm, one after the other, and prints the mean
+seconds of a step and of its phases after the first steps, which start workers and compile kernels,
+and two ratios: `ratio` to a uniform step, whose prompts are others and so are the lengths of their
+answers, and `own` to the arm's own step without selection and judging (a readout reads candidates
+in selection). The judge has no trial, so that it selects from the second step on. An arm that is
+there already, with as many steps, is read, not run again.
 
 arm                   judge
 uniform               none
@@ -16,11 +16,12 @@ direct                scored, passes out of eight, with the recommended replay
 direct-quarter        the same, a quarter of the judgments trained on
 direct-quarter-fresh  the same without replay
 reason                sampled replies
+readout               a regression on hidden states, which trains nothing of the policy
 
 Qwen2.5-1.5B on MATH, 16 prompts of 8 rollouts from 128 candidates, on one H200:
 
     metis prepare math
-    python benchmarks/verl_step.py recipes/math/qwen2.5-1.5b-h200.toml batch=16
+    python benchmarks/whole_step.py recipes/math/qwen2.5-1.5b-h200.toml batch=16 engine=verl
 """
 
 import argparse
@@ -40,14 +41,16 @@ ARMS = {
     "direct-quarter": QUARTER,
     "direct-quarter-fresh": (*QUARTER, "curriculum.judge.replay=0"),
     "reason": (*JUDGED, "curriculum.judge=reason"),
+    "readout": (*JUDGED, "curriculum.judge=readout"),
 }
-PHASES = ("judge", "rollout", "update")
+CHOOSING = ("select", "judge")
+PHASES = (*CHOOSING, "rollout", "update")
 
 
 def run(recipe: str, words: list[str], arm: str, steps: int, out: Path) -> None:
     if len(run_folder.read_log(out, "timings", optional=True)) >= steps:
         return
-    budget = [f"steps={steps}", "evaluate=0", "engine=verl"]
+    budget = [f"steps={steps}", "tokens=0", "evaluate=0"]
     command = ["-m", "metis.cli", "train", recipe, *words, *budget, *ARMS[arm], "--out", str(out)]
     if subprocess.run([sys.executable, *command]).returncode:
         raise SystemExit(f"{arm}: metis train failed, as said above; its folder is {out}")
@@ -73,7 +76,7 @@ def main() -> None:
     parser.add_argument("--arms", default=",".join(ARMS), help="which of them, with commas")
     parser.add_argument("--steps", type=int, default=12, help="of an arm")
     parser.add_argument("--skip", type=int, default=2, help="the first steps, not counted")
-    parser.add_argument("--out", type=Path, default=Path("runs/verl-step"), help="one folder each")
+    parser.add_argument("--out", type=Path, default=Path("runs/whole-step"), help="one folder each")
     chosen = parser.parse_intermixed_args()
     arms = chosen.arms.split(",")
     if unknown := sorted(set(arms) - set(ARMS)):
@@ -87,7 +90,7 @@ def main() -> None:
     for arm, spent in means.items():
         cells = "".join(f"{spent[name]:10.2f}" for name in ("step", *PHASES))
         ratio = spent["step"] / means["uniform"]["step"] if "uniform" in means else float("nan")
-        own = spent["step"] / (spent["step"] - spent["judge"])
+        own = spent["step"] / (spent["step"] - sum(spent[name] for name in CHOOSING))
         print(f"{arm:22}{cells}{ratio:10.2f}{own:10.2f}")
 
 

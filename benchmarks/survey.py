@@ -1,0 +1,53 @@
+"""Seconds of the rollouts of a survey, which is saved round by round; loading is not counted.
+
+    python benchmarks/survey.py [RECIPE | key=value ...] [--prompts 200]
+
+By default additions with SmolLM2-135M, 8 rollouts of at most 160 tokens each.
+"""
+
+import argparse
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+from rich.console import Console
+
+from metis import config, loop
+from metis.config import generation
+from metis.surveys.collect import SurveyFolder, SurveyView, collect, sampled
+
+ADDITIONS = ["task=arithmetic", "group=8", "engine.max_tokens=160"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("words", nargs="*", metavar="RECIPE | key=value")
+    parser.add_argument("--prompts", type=int, default=200)
+    chosen = parser.parse_intermixed_args()
+    words = chosen.words if any(word.endswith(".toml") for word in chosen.words) else ADDITIONS
+    given = [*words, *(chosen.words if words is ADDITIONS else [])]
+    settings = config.load_config(*config.parse_arguments(given))
+    resolved = generation.chosen_for_rollouts(settings, chosen.prompts, print)
+    build = loop.Run.build(resolved, print)
+    training = settings.training
+    prompts = sampled(build.pool, chosen.prompts, training.seed)
+    with (
+        tempfile.TemporaryDirectory() as out,
+        closing(build.engine) as engine,
+        SurveyFolder.open(Path(out), settings.resolved) as folder,
+    ):
+        started = time.perf_counter()
+        with SurveyView(Console(stderr=True), len(prompts) * training.group) as view:
+            found = collect(engine, prompts, training.group, training.seed, folder, view)
+        spent = time.perf_counter() - started
+    tokens = sum(sum(outcome.tokens) for outcome in found)
+    rollouts = sum(len(outcome.rewards) for outcome in found)
+    print(
+        f"{rollouts:,} rollouts, {tokens:,} tokens generated, at most {engine.rows} rollouts at "
+        f"once: {spent:.2f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()
