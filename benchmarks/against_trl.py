@@ -7,8 +7,8 @@ same prompts in the same order, as many answers of at most so many tokens, rando
 in every group, one optimizer step a batch; vLLM has the same share of the GPU and does not sleep.
 Each side runs in a process of its own. First TRL is tried with and without gradient checkpointing,
 and with and without Liger's kernels where they are installed, or as --trl says; the quickest goes
-on. Then both take turns. Seconds are medians over the steps after warm-up; the peak is that of torch's allocator in
-the trainer's process after warm-up (without a GPU, of the process's memory).
+on. Then both take turns. Seconds are medians over the steps after warm-up; the peak is that of
+torch's allocator in the trainer's process after warm-up (without a GPU, of the process's memory).
 """
 
 import argparse
@@ -268,7 +268,7 @@ def measure(side: str, work: Work) -> Measured | None:
         return Measured(**json.loads(out.read_text()))
 
 
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "liger": {"liger": True},
     "checkpointing": {"checkpointing": True},

@@ -20,8 +20,8 @@ def works(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
     """True if the kernel takes such tensors: on a GPU, in half precision."""
     if not query.is_cuda:
         return False
-    batched = [tensor.transpose(0, 1)[None] for tensor in (query, key, value)]
-    return log_sum_exp.kernel(*batched, None, causal=True) == "flash"
+    queries, keys, values = (tensor.transpose(0, 1)[None] for tensor in (query, key, value))
+    return log_sum_exp.kernel(queries, keys, values, None, causal=True) == "flash"
 
 
 def works_on(device: torch.device, dtype: torch.dtype, size: int) -> bool:

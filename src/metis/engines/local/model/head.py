@@ -4,7 +4,7 @@ Logits are computed for a chunk of positions at a time, and again in the backwar
 are several chunks, only the hidden states are kept in between.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -130,7 +130,7 @@ class _Chosen(torch.autograd.Function):
         hidden, weight, bias, logits = context.saved_tensors
         head = context.head._replace(weight=weight, bias=bias).cast()
         of_logprobs = head.scale * gradients[0]
-        write = compiled(_of_logits) if head.compiled else _of_logits
+        write: Callable[..., torch.Tensor] = compiled(_of_logits) if head.compiled else _of_logits
         of_hidden, of_weight, of_bias = (
             torch.zeros_like(tensor) if needed else None
             for tensor, needed in zip(
