@@ -1,8 +1,9 @@
 """Seconds of the rollouts of a survey, which is saved round by round; loading is not counted.
 
-    python benchmarks/survey.py [RECIPE | key=value ...] [--prompts 200]
+    python benchmarks/survey.py [RECIPE | key=value ...] [--prompts 200] [--full]
 
-By default additions with SmolLM2-135M, 8 rollouts of at most 160 tokens each.
+By default additions with SmolLM2-135M, 8 rollouts of at most 160 tokens each. With --full no answer
+of the local engine ends before.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from rich.console import Console
 
 from metis import config, loop
 from metis.config import generation
+from metis.engines.local.engine import LocalEngine
 from metis.surveys.collect import SurveyFolder, SurveyView, collect, sampled
 
 ADDITIONS = ["task=arithmetic", "group=8", "engine.max_tokens=160"]
@@ -24,6 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("words", nargs="*", metavar="RECIPE | key=value")
     parser.add_argument("--prompts", type=int, default=200)
+    parser.add_argument("--full", action="store_true", help="answers go on to engine.max_tokens")
     chosen = parser.parse_intermixed_args()
     words = chosen.words if any(word.endswith(".toml") for word in chosen.words) else ADDITIONS
     given = [*words, *(chosen.words if words is ADDITIONS else [])]
@@ -31,6 +34,9 @@ def main() -> None:
     resolved = generation.chosen_for_rollouts(settings, chosen.prompts, print)
     build = loop.Run.build(resolved, print)
     training = settings.training
+    if chosen.full:
+        assert isinstance(build.engine, LocalEngine)
+        build.engine.policy.stops = set()
     prompts = sampled(build.pool, chosen.prompts, training.seed)
     with (
         tempfile.TemporaryDirectory() as out,
