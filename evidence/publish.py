@@ -26,6 +26,7 @@ import scale_tables
 import spent_table
 import step_tables
 import survey_figure
+import survey_table
 import training_tables
 import when_it_pays
 
@@ -149,6 +150,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "replication-90": partial(replication_tables.additions, REPLICATION / "additions/hopeless-90"),
     "replication-97": partial(replication_tables.additions, REPLICATION / "additions/hopeless-97"),
     "claims": partial(claims_table.table, EVIDENCE),
+    "survey-predicted": partial(survey_table.table, EVIDENCE),
     "spent": partial(spent_table.table, EVIDENCE),
     "paper": paper_table.table,
     "judge-sets": lambda: judge_tables.pools(JUDGES),

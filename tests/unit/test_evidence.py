@@ -16,10 +16,11 @@ from metis.comparisons.plan import ComparisonPlan, parse_variants
 from metis.config import parse_arguments
 from metis.run import folder as run_folder
 from metis.run import recorded
-from metis.surveys.measured import POOLS
+from metis.surveys.measured import GAINS, POOLS
 from metis.view.browse.index import Index
 
 EVIDENCE = Path(__file__).parents[2] / "evidence"
+COSTS = "steps", "rollouts", "total tokens"
 RUNS = sorted(path.parent for path in EVIDENCE.rglob("config.json"))
 
 
@@ -53,6 +54,15 @@ def test_surveys_know_the_measured_pools(publish):
         assert known.informative == round(pool.informative, 3)
         for name, cost in known.costs.items():
             assert cost == tuple(round(pool.costs[name][axis].value, 2) for axis in axes)
+
+
+def test_surveys_predict_from_every_training_set_that_a_cost_can_be_read_from(publish):
+    read = [each for each in publish.survey_table.seen(EVIDENCE) if not each.unread]
+    assert len(GAINS) == len(read)
+    for gain, each in zip(GAINS, read, strict=True):
+        assert gain.name == each.name
+        assert gain.informative == pytest.approx(each.informative, abs=6e-4)
+        assert gain.cost == tuple(round(each.cost(axis).value, 2) for axis in COSTS)
 
 
 def test_variants_are_compared_over_all_their_runs_and_problems(publish, tmp_path):
