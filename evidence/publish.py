@@ -14,13 +14,19 @@ from functools import cache, partial
 from pathlib import Path
 
 import before_rollouts
+import claims_table
 import cost_tables
 import judge_tables
 import learning_figure
 import numpy as np
+import paper_table
+import replication_figure
+import replication_tables
 import scale_tables
+import spent_table
 import step_tables
 import survey_figure
+import survey_table
 import training_tables
 import when_it_pays
 
@@ -41,6 +47,7 @@ EVIDENCE = Path(__file__).resolve().parent
 ROOT = EVIDENCE.parent
 JUDGES = EVIDENCE / "judge-offline"
 TRAINED = EVIDENCE / "judge-in-training"
+REPLICATION = EVIDENCE / "replication"
 BLOCK = re.compile(r"(<!-- evidence: ([\w-]+) -->\n).*?(<!-- end of evidence -->)", re.DOTALL)
 
 HOPELESS = {
@@ -139,6 +146,13 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "before-rollouts": before_rollouts.table,
     "before-rollouts-additions": partial(before_rollouts.table, "additions"),
     "when-it-pays": lambda: when_it_pays.table(pools()),
+    "replication-state": partial(replication_tables.state, REPLICATION),
+    "replication-90": partial(replication_tables.additions, REPLICATION / "additions/hopeless-90"),
+    "replication-97": partial(replication_tables.additions, REPLICATION / "additions/hopeless-97"),
+    "claims": partial(claims_table.table, EVIDENCE),
+    "survey-predicted": partial(survey_table.table, EVIDENCE),
+    "spent": partial(spent_table.table, EVIDENCE),
+    "paper": paper_table.table,
     "judge-sets": lambda: judge_tables.pools(JUDGES),
     **{
         f"judge-offline-{name}": partial(judge_tables.judges, JUDGES / f"{name}-results.jsonl")
@@ -182,6 +196,7 @@ def rendered() -> dict[Path, str]:
     texts = {
         figures / "when-it-pays.svg": when_it_pays.figure(pools()),
         figures / "mathematics.svg": learning_figure.figure(TRAINED),
+        figures / "replication.svg": replication_figure.figure(REPLICATION / "additions"),
         figures / "survey.svg": survey_figure.figure(JUDGES),
     }
     pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *EVIDENCE.glob("*.md")]

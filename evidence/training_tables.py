@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metis.comparisons.accuracy import above
-from metis.comparisons.measures import MeasuredVariant, find, measure
+from metis.comparisons.measures import MeasuredVariant, find, measure, measured
 from metis.comparisons.significance import BootstrapInterval, difference, least_p, p_of_difference
 from metis.comparisons.verdicts import number
 from metis.text import markdown_table
@@ -37,13 +37,8 @@ Scores = Mapping[str, Mapping[str, float]]
 
 def results(folder: Path) -> str:
     """Every variant: accuracy over the run and at the end, and mean@4 on MATH-500 at the end."""
-    variants, sampled = _variants(folder), _sampled(folder / "math500.jsonl.gz")
-    greedy = {
-        run: record.rewards[max(record.rewards)]
-        for variant in variants.values()
-        for run, record in zip(_runs(variant), variant.records, strict=True)
-    }
-    greedy[BEFORE] = variants[BASELINE].records[0].rewards[0]
+    variants = _variants(folder)
+    greedy, sampled = _scores(folder)
     shared = {name: variant.at_tests_of(*variants.values()) for name, variant in variants.items()}
     last = shared[BASELINE].steps[-1]
     heads = ["variant", "steps", f"accuracy, mean of validations to step {last}"]
@@ -61,10 +56,23 @@ def results(folder: Path) -> str:
     return markdown_table(rows)
 
 
+def at_end(folder: Path) -> dict[str, tuple[Floats, Floats]]:
+    """Scores of the readout and of uniform sampling at the end of the budget, by run and problem:
+    greedy, and means of four answers where both have them."""
+    found, variants = {}, _variants(folder)
+    for said, scores in zip(("greedy accuracy", "mean@4"), _scores(folder), strict=True):
+        runs = [_runs(variants[name]) for name in (READOUTS[0], BASELINE)]
+        one, other = ([run for run in names if run in scores] for names in runs)
+        if one and other:
+            mine, its = np.split(_matrix([scores[run] for run in one + other]), [len(one)])
+            found[said] = mine, its
+    return found
+
+
 def at_once(folder: Path) -> str:
     """Accuracy at the last validation of all runs; earlier runs of a variant are among its runs."""
     step = _shared(folder)[BASELINE].steps[-1]
-    runs, probe = _at(folder, step), PROBES[0]
+    runs, probe = scores_at(folder, step), PROBES[0]
     heads = ["variant", f"accuracy at step {step}, by run", "mean"]
     rows = [[*heads, ABOVE, "p", "difference from the probe", "p"]]
     for name, mine in runs.items():
@@ -78,7 +86,7 @@ def at_once(folder: Path) -> str:
 def by_test(folder: Path) -> str:
     """Accuracy at every validation after training began, by run; and the readout's difference."""
     steps = [step for step in _shared(folder)[BASELINE].steps if step]
-    tests = [_at(folder, step) for step in steps]
+    tests = [scores_at(folder, step) for step in steps]
     rows = [["", *(f"step {step}" for step in steps)]]
     for name in ROWS:
         by_run = (", ".join(f"{one:.1%}" for one in runs[name].mean(axis=1)) for runs in tests)
@@ -89,13 +97,15 @@ def by_test(folder: Path) -> str:
     return markdown_table(rows)
 
 
-def curves(folder: Path) -> dict[int, dict[str, list[float]]]:
-    """The accuracy of every run at each validation that all have, the one before training too."""
-    tests = {step: _at(folder, step) for step in _shared(folder)[BASELINE].steps}
-    return {
-        step: {name: runs.mean(axis=1).tolist() for name, runs in at.items()}
-        for step, at in tests.items()
-    }
+def all_runs(folder: Path) -> dict[str, MeasuredVariant]:
+    """The variants that are compared, at the validations that all have; earlier runs of a variant
+    are among its own."""
+    shared, merged = _shared(folder), {}
+    for name in (BASELINE, PROBES[0], READOUTS[0]):
+        both = [shared[each] for each in (name, f"{name}-first") if each in shared]
+        runs = enumerate(record for variant in both for record in variant.records)
+        merged[name] = measured(name, dict(runs)).at_tests_of(*both)
+    return merged
 
 
 def _points(one: Floats, other: Floats) -> str:
@@ -111,15 +121,12 @@ def _shared(folder: Path) -> dict[str, MeasuredVariant]:
     return {name: variant.at_tests_of(*variants.values()) for name, variant in variants.items()}
 
 
-def _at(folder: Path, step: int) -> dict[str, Floats]:
+def scores_at(folder: Path, step: int) -> dict[str, Floats]:
     """Scores at a validation, by run and problem; earlier runs of a variant are among its own."""
-    variants, runs = _shared(folder), {}
-    for name in (BASELINE, PROBES[0], READOUTS[0]):
-        both = [variants[each] for each in (name, f"{name}-first") if each in variants]
-        runs[name] = _matrix(
-            [record.rewards[step] for variant in both for record in variant.records]
-        )
-    return runs
+    return {
+        name: _matrix([record.rewards[step] for record in variant.records])
+        for name, variant in all_runs(folder).items()
+    }
 
 
 def _apart(one: Floats, other: Floats) -> list[str]:
@@ -177,6 +184,19 @@ def _mean(variant: MeasuredVariant, key: str, steps: range) -> float:
         rows = [row for row in record.metrics if row["step"] and key in row]
         means.append([row[key] for row in rows if row["step"] in steps])
     return float(np.mean([np.mean(values) for values in means if values]))
+
+
+def _scores(folder: Path) -> tuple[Scores, Scores]:
+    """Greedy scores at the last validation of every run, and sampled ones; those before training
+    too."""
+    variants = _variants(folder)
+    greedy = {
+        run: record.rewards[max(record.rewards)]
+        for variant in variants.values()
+        for run, record in zip(_runs(variant), variant.records, strict=True)
+    }
+    greedy[BEFORE] = variants[BASELINE].records[0].rewards[0]
+    return greedy, _sampled(folder / "math500.jsonl.gz")
 
 
 def _sampled(path: Path) -> Scores:

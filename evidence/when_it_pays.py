@@ -40,6 +40,7 @@ path { fill: none; stroke: var(--faint); } .base { stroke: var(--soft); }
 .reference { stroke: var(--soft); stroke-dasharray: 5 4; } .line { stroke-width: 2; }
 .raw { opacity: 0.5; }
 .raw.c0 { stroke: var(--c0); } .raw.c1 { stroke: var(--c1); } .raw.c2 { stroke: var(--c2); }
+.raw.c3 { stroke: var(--c3); } .raw.c4 { stroke: var(--c4); }
 .line.c0 { stroke: var(--c0); } .c0:not(path) { fill: var(--c0); }
 .line.c1 { stroke: var(--c1); } .c1:not(path) { fill: var(--c1); }
 .line.c2 { stroke: var(--c2); } .c2:not(path) { fill: var(--c2); }
@@ -168,9 +169,11 @@ def figure(pools: list[Pool]) -> str:
     return standalone(draw(axes), labels)
 
 
-def standalone(chart: str, labels: str, wide: int = WIDTH, shown: int = 640) -> str:
+def standalone(
+    chart: str, labels: str, wide: int = WIDTH, shown: int = 640, high: int = HEIGHT
+) -> str:
     """A chart of the report as a file of its own, with its style sheet and a margin."""
-    box = f"-{MARGIN} -{MARGIN} {wide + 2 * MARGIN} {HEIGHT + 2 * MARGIN}"
+    box = f"-{MARGIN} -{MARGIN} {wide + 2 * MARGIN} {high + 2 * MARGIN}"
     head, rest = chart.removesuffix("</svg>").split(">", 1)
     head = re.sub('viewBox="[^"]*"', f'viewBox="{box}" width="{shown}"', head)
     head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"')

@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -15,10 +16,11 @@ from metis.comparisons.plan import ComparisonPlan, parse_variants
 from metis.config import parse_arguments
 from metis.run import folder as run_folder
 from metis.run import recorded
-from metis.surveys.measured import POOLS
+from metis.surveys.measured import GAINS, POOLS
 from metis.view.browse.index import Index
 
 EVIDENCE = Path(__file__).parents[2] / "evidence"
+COSTS = "steps", "rollouts", "total tokens"
 RUNS = sorted(path.parent for path in EVIDENCE.rglob("config.json"))
 
 
@@ -52,6 +54,15 @@ def test_surveys_know_the_measured_pools(publish):
         assert known.informative == round(pool.informative, 3)
         for name, cost in known.costs.items():
             assert cost == tuple(round(pool.costs[name][axis].value, 2) for axis in axes)
+
+
+def test_surveys_predict_from_every_training_set_that_a_cost_can_be_read_from(publish):
+    read = [each for each in publish.survey_table.seen(EVIDENCE) if not each.unread]
+    assert len(GAINS) == len(read)
+    for gain, each in zip(GAINS, read, strict=True):
+        assert gain.name == each.name
+        assert gain.informative == pytest.approx(each.informative, abs=6e-4)
+        assert gain.cost == tuple(round(each.cost(axis).value, 2) for axis in COSTS)
 
 
 def test_variants_are_compared_over_all_their_runs_and_problems(publish, tmp_path):
@@ -94,6 +105,57 @@ def test_variants_are_compared_over_all_their_runs_and_problems(publish, tmp_pat
     assert cells[0] == ["", "step 2"] and cells[2] == ["readout", "20.0%, 40.0%"]
     assert cells[-2] == ["readout minus uniform sampling, points", "+10.0, p = 0.67"]
     assert cells[-1] == ["readout minus the probe, points", "-10.0, p = 1.00"]
+
+
+def test_an_incomplete_item_is_averaged_over_the_seeds_of_all_and_concludes_nothing(
+    publish, tmp_path
+):
+    def run(name, *accuracies):
+        folder = tmp_path / "additions" / "pool" / name
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text('{"steps": 120}')
+        tests = ((0, 0.1), (60, accuracies[0]), (115, accuracies[1]), (120, accuracies[2]))
+        rows = [
+            {
+                **{"step": step, "eval/accuracy": accuracy, "batch/informative": 0.25},
+                **{
+                    f"total/rollout_{each}": 10.0 * step
+                    for each in ("generated", "tokens", "processed")
+                },
+            }
+            for step, accuracy in tests
+        ]
+        (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    run("uniform-6", 0.1, 0.2, 0.3)
+    run("uniform-7", 0.7, 0.8, 0.9)
+    run("readout-6", 0.4, 0.5, 0.6)
+    tables = publish.replication_tables
+    uniform, readout = (
+        [cell.strip() for cell in row.split("|")[1:-1]]
+        for row in tables.additions(tmp_path / "additions" / "pool").splitlines()[2:]
+    )
+    assert uniform[:5] == ["uniform", "2", "0.200", "–", "–"] and uniform[-3:-1] == ["1", "1"]
+    assert readout[1:3] == ["1", "0.500"] and readout[3].startswith("+0.300")
+    assert readout[4:7] == ["1.00 (1.00)", "0.500", "25.0%"]
+    state = tables.state(tmp_path)
+    assert re.search(r"3\. additions.* 96 +\| 3 +\| nothing yet", state)
+    assert re.search(r"4\. MATH.* 12 +\| 0 +\| not begun", state)
+    (tmp_path / "other/uniform-0").mkdir(parents=True)
+    (tmp_path / "other/uniform-0/config.json").write_text("{}")
+    with pytest.raises(LookupError, match="no item of the plan has the folder other"):
+        tables.state(tmp_path)
+
+
+def test_a_claim_is_shown_only_where_p_is_small_enough(publish):
+    rows = [
+        [cell.strip() for cell in row.split("|")[1:-1]]
+        for row in publish.claims_table.table(EVIDENCE).splitlines()[2:]
+    ]
+    assert len(rows) > 10
+    for *_, p, least, shown in rows:
+        smallest = min(map(float, p.split(",")))
+        assert smallest >= float(least) and (shown == "yes") == (smallest <= 0.05)
 
 
 @pytest.mark.parametrize("name", ["simulation", "additions"])

@@ -19,6 +19,7 @@ from metis.start import trainer
 from metis.surveys.advice import advice
 from metis.surveys.facts import PromptOutcome, SurveyFacts
 from metis.surveys.measured import MeasuredPool, nearest
+from metis.surveys.prediction import predict
 from metis.text import markdown_table
 
 AGAIN = "come round again"
@@ -55,6 +56,11 @@ class RecipeChoice:
         return training.steps * training.batch / self.prompts
 
     @property
+    def task(self) -> str:
+        """The name of the task; empty where it is simulated."""
+        return str(self.config.resolved.get("task", {}).get("name", ""))
+
+    @property
     def pool(self) -> MeasuredPool | None:
         """The most similar measured training set, if any prompt is informative."""
         share = self.facts.informative.value if self.facts else 0.0
@@ -62,9 +68,9 @@ class RecipeChoice:
 
     def lines(self) -> Iterator[str]:
         """The answer as Markdown."""
-        training, name = self.config.training, self.config.resolved.get("task", {}).get("name", "")
+        training, task = self.config.training, self.task or "a simulated task"
         yield (
-            f"{self.recipe}: {name or 'a simulated task'} on engine={self.config.engine_name}, "
+            f"{self.recipe}: {task} on engine={self.config.engine_name}, "
             f"{training.steps} steps of {training.batch} prompts, {self.epochs:.2f} epochs of "
             f"{self.prompts:,} prompts.\n"
         )
@@ -74,7 +80,7 @@ class RecipeChoice:
             shares = self.facts.shares().items()
             found = ", ".join(f"{share.value:.0%} {kind}" for kind, share in shares)
             yield f"{self.survey}: {len(self.facts.outcomes)} prompts, {found}.\n"
-            yield f"{advice(self.facts, training.group)}\n"
+            yield f"{advice(self.facts, training.group, self.task)}\n"
         if self.pool is not None:
             yield from _measured(self.pool)
         if self.epochs < 1:
@@ -86,6 +92,8 @@ class RecipeChoice:
 
     def document(self) -> dict[str, Any]:
         """The answer as JSON."""
+        group = self.config.training.group
+        expected = predict(self.facts.informative, self.task) if self.facts else None
         return {
             "recipe": self.recipe,
             "epochs": round(self.epochs, 4),
@@ -93,7 +101,8 @@ class RecipeChoice:
             "shares": {k: s._asdict() for k, s in self.facts.shares().items()}
             if self.facts
             else {},
-            "advice": advice(self.facts, self.config.training.group) if self.facts else None,
+            "advice": advice(self.facts, group, self.task) if self.facts else None,
+            "predicted": expected and expected._asdict(),
             "measured": self.pool
             and {
                 "informative": self.pool.informative,

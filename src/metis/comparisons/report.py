@@ -23,6 +23,7 @@ from metis.report.reproduce import command, elsewhere, place, portable
 from metis.report.subjects import Subject, standard_error
 from metis.run.manifest import differences, settings_of
 from metis.run.recorded import Recorded, Series
+from metis.run.statistics import student
 
 CAPTION = (
     "Accuracy on prompts that are never trained on: the further left a curve reaches the dashed "
@@ -33,9 +34,6 @@ BANDS = (
     "Thick lines are means over runs, not smoothed; thin lines are the runs, and bands 95% "
     "intervals of the mean by Student's t, of three runs or more."
 )
-STUDENT = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""The 97.5% quantile of Student's t from two degrees of freedom on; the last for all beyond, for
-which it is too wide rather than too narrow."""
 FEW = 4
 """Variants that fit into a title."""
 
@@ -164,7 +162,7 @@ def interval(accuracy: Floats) -> tuple[float, ...]:
     freedom = len(accuracy) - 1
     if freedom < 2:
         return ()
-    wide = STUDENT[min(freedom - 2, len(STUDENT) - 1)]
+    wide = student(freedom)
     return tuple(wide * error for error in standard_error(accuracy))
 
 

@@ -16,6 +16,16 @@ RARE = 0.05
 additions (docs/when-it-pays.md)."""
 
 
+STUDENT = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""The 97.5% quantile of Student's t from two degrees of freedom on; the last for all beyond, for
+which it is too wide rather than too narrow."""
+
+
+def student(freedom: int) -> float:
+    """Half the width of a 95% interval in standard errors, for two degrees of freedom or more."""
+    return STUDENT[min(freedom - 2, len(STUDENT) - 1)]
+
+
 class Estimate(NamedTuple):
     """A mean and its standard error; None where it cannot be estimated."""
 

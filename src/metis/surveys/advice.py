@@ -1,22 +1,21 @@
 """Advice on a training set, in two sentences, by the share of its prompts that are informative.
 
-The bounds are those of measured runs (docs/when-it-pays.md): below 5% METIS took 0.17 to 0.68 of
-uniform sampling's rollouts, at 7% 0.74 on one set and 1.09 on another
-(evidence/levels-2-to-10), at 19% 1.08 (no difference shown). Tokens that it only reads are not in
-these: of total tokens it took 0.75 to 3.4 times uniform sampling's.
-
-All of them are of additions with a model of 135M parameters: a first guess for other tasks.
+What METIS would gain is predicted from all training sets that were measured, with an interval; not
+on tasks other than additions where informative prompts are rarer than was measured there. Tokens
+that METIS only reads are not in it.
 """
 
 from metis.run.notices import EASIER, HARDER, LONGER, MEND, MOSTLY, sentence
 from metis.run.statistics import RARE
 from metis.surveys.facts import Share, SurveyFacts
 from metis.surveys.measured import POOLS
+from metis.surveys.prediction import least_share, predict
 
 COMMON = 0.15
+COMPARE = "`metis compare RECIPE --curricula uniform,metis`"
 
 
-def advice(facts: SurveyFacts, group: int) -> str:
+def advice(facts: SurveyFacts, group: int, task: str = "") -> str:
     """A recommendation."""
     share = facts.informative
     if facts.failed >= MOSTLY:
@@ -36,33 +35,34 @@ def advice(facts: SurveyFacts, group: int) -> str:
             f"Between {share.low:.1%} and {share.high:.1%} of the prompts are informative: "
             f"{len(facts.outcomes)} prompts are too few for advice. Survey more with --prompts."
         )
-    fact = f"{share.value:.1%} of the prompts are informative{_doubt(share)}"
-    ceiling = f"selection could raise the signal of a batch {facts.ceiling(8):.1f} times at best"
-    if share.value >= COMMON:
+    return f"{share.value:.1%} of the prompts are informative: {_gain(facts, task)}"
+
+
+def _gain(facts: SurveyFacts, task: str) -> str:
+    """What METIS is predicted to gain, and what to do."""
+    expected = predict(facts.informative, task)
+    if expected is None:
         return (
-            f"{fact}: on additions, the one task this bound comes from, no gain of METIS over "
-            "uniform sampling was shown there. Whether it pays on yours, `metis compare RECIPE "
-            "--curricula uniform,metis` shows."
+            f"selection could raise the signal of a batch {facts.ceiling(8):.1f} times at best, "
+            f"and what METIS gains by it is not predicted, since below {least_share(task):.1%} "
+            f"only additions were measured. Compare it with uniform sampling: {COMPARE}."
         )
-    if share.value > RARE:
+    said = (
+        f"METIS is predicted to take {expected.low:.2f} to {expected.high:.2f} of uniform "
+        f"sampling's rollouts to equal accuracy (95% interval, middle {expected.rollouts:.2f})"
+    )
+    if expected.high >= 1:
+        exact = predict(Share(*[facts.informative.value] * 3), task)
+        few = " from so few (survey more --prompts)" if exact and exact.high < 1 else ""
         return (
-            f"{fact}: METIS finds more of them at first, and may not be ahead in the end. "
-            "Compare it with uniform sampling over a few seeds before you rely on it: `metis "
-            "compare RECIPE --curricula uniform,metis`."
+            f"{said}, so no gain is predicted{few}. Compare it with uniform sampling over a few "
+            f"seeds before you rely on it: {COMPARE}."
         )
     return (
-        f"{fact}: most rollouts of uniform sampling teach nothing, and {ceiling}. Use METIS "
-        f"(curriculum=metis) where rollouts are what costs: on sets of additions like this one it "
-        f"took {_range('rollouts')} of the rollouts, and {_range('total')} of the total tokens, "
-        "since it reads every candidate."
+        f"{said}. Use METIS (curriculum=metis) where rollouts are what costs: on sets of "
+        f"additions like this one it took {_range('total')} of the total tokens, since it reads "
+        "every candidate."
     )
-
-
-def _doubt(share: Share) -> str:
-    """The interval of a share, if its other values would change the advice."""
-    if not any(share.low < bound < share.high for bound in (RARE, COMMON)):
-        return ""
-    return f" ({share.low:.1%} to {share.high:.1%}: survey more --prompts to be sure)"
 
 
 def _range(cost: str) -> str:

@@ -110,7 +110,8 @@ def conduct(chosen: argparse.Namespace, console: "Console") -> tuple[Path, str]:
             versions = json.loads((out / "versions.json").read_text("utf-8"))
             OutcomeSet(described, versions, len(pool), outcomes).write(chosen.keep)
         simulated = settings.engine_name == "simulated"
-        text = page(SurveyFacts(outcomes), len(pool), training.group, seconds, simulated)
+        task = settings.resolved.get("task", {}).get("name", "")
+        text = page(SurveyFacts(outcomes), len(pool), training.group, seconds, simulated, task)
         with files.atomic(out / "survey.md") as file:
             file.write(text.encode())
     return out, text

@@ -1,8 +1,8 @@
-"""What curricula cost on five training sets of additions, with a model of 135M parameters.
+"""What METIS and other curricula cost on the training sets that were measured.
 
 Each share is of the groups of uniform sampling's first ten steps that have mixed rewards. Costs are
 those to the highest accuracy that a curriculum and uniform sampling reach, as ratios to uniform
-sampling's, of three runs each (docs/when-it-pays.md, evidence/when-it-pays).
+sampling's (docs/choosing.md, docs/when-it-pays.md, evidence/).
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,15 @@ class MeasuredPool(NamedTuple):
 
     informative: float
     costs: Mapping[str, Cost]
+
+
+class Gain(NamedTuple):
+    """What METIS costs on a training set, which is of additions or of mathematics problems."""
+
+    name: str
+    additions: bool
+    informative: float
+    cost: Cost
 
 
 POOLS = (
@@ -71,6 +80,21 @@ POOLS = (
         },
     ),
 )
+"""Additions with a model of 135M parameters, from no all-fail prompts to 97%, three runs each."""
+
+GAINS = (
+    Gain("additions, 0% all-fail", True, POOLS[0].informative, POOLS[0].costs["metis"]),
+    Gain("additions, 50% all-fail", True, POOLS[1].informative, POOLS[1].costs["metis"]),
+    Gain("additions, 80% all-fail", True, POOLS[2].informative, POOLS[2].costs["metis"]),
+    Gain("additions, 90% all-fail", True, POOLS[3].informative, POOLS[3].costs["metis"]),
+    Gain("additions, 97% all-fail", True, POOLS[4].informative, POOLS[4].costs["metis"]),
+    Gain("additions, 90% all-fail, all levels", True, 0.014, Cost(0.23, 0.23, 1.01)),
+    Gain("additions, graded", True, 0.067, Cost(1.09, 1.09, 3.40)),
+    Gain("MATH", False, 0.479, Cost(1.58, 1.58, 2.08)),
+    Gain("DAPO-Math-17k, harder part", False, 0.188, Cost(2.50, 2.50, 3.07)),
+)
+"""Every training set with comparable runs of METIS: `direct` with 135M parameters on additions, the
+readout with 1.5B on mathematics."""
 
 
 def nearest(informative: float) -> MeasuredPool:

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from metis.run.statistics import KINDS
 from metis.surveys.advice import advice
 from metis.surveys.facts import Share, SurveyFacts
-from metis.surveys.measured import POOLS
+from metis.surveys.measured import GAINS
+from metis.surveys.prediction import predict
 from metis.text import markdown_table
 
 WIDTH = 30
@@ -25,14 +26,19 @@ MEANING = {
 
 
 def page(
-    facts: SurveyFacts, pool: int, group: int, seconds: Mapping[str, float], simulated: bool = False
+    facts: SurveyFacts,
+    pool: int,
+    group: int,
+    seconds: Mapping[str, float],
+    simulated: bool = False,
+    task: str = "",
 ) -> str:
     """The whole survey; the same outcomes give the same text."""
     learner = " The learner is simulated, no language model." if simulated else ""
     sections = [
         "# Survey\n",
         f"{len(facts.outcomes):,} of {pool:,} prompts, {group} rollouts each.{learner}\n",
-        f"**{advice(facts, group)}**\n",
+        f"**{advice(facts, group, task)}**\n",
         "## The training set\n",
         _shares(facts),
         *_by_category(facts),
@@ -40,7 +46,7 @@ def page(
         _histogram(facts, group),
         "## What selection could gain\n",
         _ceilings(facts),
-        *_place(facts),
+        *_place(facts, task),
         "## Answers\n",
         _answers(facts),
         *_seconds(seconds),
@@ -92,22 +98,28 @@ def _ceilings(facts: SurveyFacts) -> str:
     return markdown_table(rows)
 
 
-def _place(facts: SurveyFacts) -> Iterator[str]:
+def _place(facts: SurveyFacts, task: str) -> Iterator[str]:
     """Measured training sets and this one, sorted by their share of informative prompts."""
-    share = facts.informative.value
-    if not share:
+    share = facts.informative
+    if not share.value:
         return
     rows = []
-    for pool in POOLS:
-        cost = pool.costs["metis"]
-        cells = [f"{pool.informative:.1%}", f"{cost.rollouts:.2f}", f"{cost.total:.2f}"]
-        rows.append((pool.informative, cells))
-    rows.append((share, [f"**{share:.1%}**", "**this training set**", ""]))
+    for gain in GAINS:
+        cells = [gain.name, f"{gain.informative:.1%}", f"{gain.cost.rollouts:.2f}"]
+        rows.append((gain.informative, [*cells, f"{gain.cost.total:.2f}"]))
+    expected = predict(share, task)
+    said = "not predicted"
+    if expected is not None:
+        said = f"predicted {expected.rollouts:.2f} ({expected.low:.2f} to {expected.high:.2f})"
+    rows.append((share.value, ["**this training set**", f"**{share.value:.1%}**", said, ""]))
     ordered = sorted(rows, key=lambda row: -row[0])
-    header = ["informative at first", "METIS's rollouts to equal accuracy, uniform sampling's = 1"]
+    header = ["training set", "informative at first", "METIS's rollouts to equal accuracy"]
     yield "## Among measured training sets\n"
     yield markdown_table([[*header, "its total tokens"], *(row for _, row in ordered)])
-    yield "Additions, SmolLM2-135M, three seeds (docs/when-it-pays.md): elsewhere a hint.\n"
+    yield (
+        "Uniform sampling's = 1. Additions with 135M parameters, mathematics with 1.5B, few runs "
+        "each (docs/choosing.md): elsewhere a hint.\n"
+    )
 
 
 def _answers(facts: SurveyFacts) -> str:

@@ -5,6 +5,7 @@ import pytest
 from metis.surveys.advice import advice
 from metis.surveys.facts import PromptOutcome, Share, SurveyFacts
 from metis.surveys.page import page
+from metis.surveys.prediction import predict
 
 ALL_FAIL, ALL_PASS = (0.0,) * 4, (1.0,) * 4
 
@@ -58,9 +59,9 @@ def test_waste_is_the_share_of_tokens_in_groups_without_variance():
     [
         (mixed(100, 0, 0), "no selection finds a gradient"),
         (mixed(1, 0, 99), "Take harder prompts"),
-        (mixed(97, 3, 0), "Use METIS"),
+        (mixed(97, 3, 0), "is not predicted"),
         (mixed(90, 10, 0), "Compare it with uniform"),
-        (mixed(20, 60, 20), "no gain of METIS"),
+        (mixed(20, 60, 20), "no gain is predicted"),
         (SurveyFacts([outcome(ALL_FAIL, cut_off=4)] * 9), "raise engine.max_tokens"),
         (SurveyFacts([outcome((0.0, 1.0), cut_off=2)]), "raise engine.max_tokens"),
         (mixed(23, 1, 0), "24 prompts are too few for advice"),
@@ -75,8 +76,8 @@ def test_the_advice_follows_from_the_pool(facts, words):
 
 def test_the_pool_stands_among_measured_ones():
     text = page(mixed(99, 1, 0), 1000, 4, {})
-    places = [text.index(words) for words in ("| 2.1%", "| **1.0%**", "| 0.6%")]
-    assert places == sorted(places)
+    places = [text.index(words) for words in ("| 1.4%", "| **1.0%**", "| 0.6%")]
+    assert places == sorted(places) and "| not predicted" in text
 
 
 def test_categories_have_a_table_where_there_are_several():
@@ -86,7 +87,14 @@ def test_categories_have_a_table_where_there_are_several():
     assert "## By category" not in page(mixed(1, 1, 1), 3, 4, {})
 
 
-def test_a_sample_too_small_for_its_advice_says_so():
-    few, many = advice(mixed(13, 3, 0), 4), advice(mixed(1300, 300, 0), 4)
-    assert few.startswith("18.8% of the prompts are informative (6.6% to 43.0%: survey more")
-    assert many.startswith("18.8% of the prompts are informative: on additions")
+def test_rare_prompts_of_additions_predict_a_gain_if_the_sample_is_large():
+    many, few = mixed(990, 10, 0), mixed(99, 1, 0)
+    expected = predict(many.informative, "arithmetic")
+    said = advice(many, 4, "arithmetic")
+    assert f"{expected.low:.2f} to {expected.high:.2f} of uniform" in said
+    assert "Use METIS" in said and f"middle {expected.rollouts:.2f}" in said
+    seen = f"predicted {expected.rollouts:.2f} ({expected.low:.2f} to {expected.high:.2f})"
+    assert seen in page(many, 1000, 4, {}, False, "arithmetic")
+    assert "no gain is predicted from so few (survey more" in advice(few, 4, "arithmetic")
+    assert "no gain is predicted. Compare" in advice(mixed(940, 60, 0), 4, "arithmetic")
+    assert "not predicted" in advice(many, 4, "math")
