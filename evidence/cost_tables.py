@@ -31,9 +31,17 @@ PRINTED = {
     "selection": ("cpu/selection", "ratio"),
     "selection_milliseconds": ("cpu/selection", "10,000 prompts,"),
     "selection_step": ("cpu/selection", "METIS.*?ratio"),
-    "requests": ("cpu/verl_requests", "ratio"),
     "utilised": ("h200/update", "TFLOP/s:"),
     "utilised_compiled": ("h200/update", "--compile.*?TFLOP/s:"),
+    "peak": ("h200/update", "peak memory"),
+    "peak_compiled": ("h200/update", "--compile.*?peak memory"),
+    "peak_adapters": ("h200/update", "--lora.*?peak memory"),
+    "own_small": ("h200/generation", "own / vllm ="),
+    "own_large": ("h200/generation", "128x1024 +own / vllm ="),
+    "survey": ("h200/survey", "at once:"),
+    "whole_readout": ("h200/whole_step", "readout .*?nan"),
+    "whole_direct": ("h200/whole_step", "\ndirect .*?nan"),
+    "whole_quarter": ("h200/whole_step", "direct-quarter .*?nan"),
     "prepare_seconds": ("cpu/prepare", "prepared in this folder\n"),
     "prepare_megabytes": ("cpu/prepare", "peak memory"),
     "math_dapo": ("cpu/math_reward", "DAPO.*?ratio"),
@@ -119,12 +127,6 @@ SELECTION = (
         "the same on the H200: 128 answers of 16 tokens, 80 judgments",
         "{bound_h200:.2f}",
     ),
-    (
-        "verl_requests",
-        "time of judge requests sent directly to a server, relative to those through verl's load "
-        "balancer, on the CPU; the server answers at once, so only the way to it is timed",
-        "{requests:.2f}",
-    ),
 )
 
 STEPS = (
@@ -137,8 +139,35 @@ STEPS = (
     (
         "update",
         "model FLOPs utilisation (MFU) in the update of Qwen2.5-Coder-1.5B-Instruct on random "
-        "answers of 512 tokens on average, of the 989 TFLOP/s of an H200 in bfloat16",
-        "{utilised:.0f}%; {utilised_compiled:.0f}% with `engine.compile=true`",
+        "answers of 512 tokens on average, of the 989 TFLOP/s of an H200 in bfloat16; and its peak "
+        "memory at `engine.tokens=16384`",
+        "{utilised:.0f}%, {peak:.0f} GiB; {utilised_compiled:.0f}%, {peak_compiled:.0f} GiB with "
+        "`engine.compile=true`",
+    ),
+    (
+        "update",
+        "peak memory of the same with `engine.lora=16 engine.checkpointing=true`",
+        "{peak_adapters:.1f} GiB",
+    ),
+    (
+        "generation",
+        "generation without vLLM, relative to vLLM's time, on an H200, 128 answers at once: of 160 "
+        "tokens by SmolLM2-135M, of 1,024 by Qwen2.5-Coder-1.5B-Instruct",
+        "{own_small:.2f}, {own_large:.2f}",
+    ),
+    (
+        "whole_step",
+        "METIS step, relative to itself without selection and judging: local engine without vLLM, "
+        "H200, Qwen2.5-Coder-1.5B-Instruct with LoRA on MATH, 16 prompts × 8 rollouts from 128 "
+        "candidates, ten steps",
+        "{whole_readout:.2f} `readout`; {whole_direct:.2f} `direct`, `scale=passes`; "
+        "{whole_quarter:.2f} that with `judge.train=0.25`",
+    ),
+    (
+        "survey",
+        "seconds of 200 prompts × 8 rollouts of 160 tokens each by SmolLM2-135M on an H200 without "
+        "vLLM, saved as they end; loading is not counted",
+        "{survey:.1f}",
     ),
 )
 

@@ -81,10 +81,11 @@ def test_decoding_waits_for_products_on_a_cpu_and_for_launches_on_a_gpu():
     assert seconds(SMALL, SETTINGS, STEP, replace(CPU, decoding=1e11)).rollout < 0.6 * slow
     own = seconds(SMALL, SETTINGS, STEP, GPU).rollout
     prefill = SMALL.layers * estimate.LAUNCHES
+    cached = (40 + 50) * SMALL.layers * 4 * SMALL.keys / (estimate.CACHED * GPU.bandwidth)
     token = SMALL.layers * estimate.GRAPHS
-    assert own == pytest.approx(prefill + 100 * token)
+    assert own == pytest.approx(prefill + 100 * (token + 64 * cached))
     parts = seconds(SMALL, replace(SETTINGS, rows=16), STEP, GPU).rollout
-    assert parts == pytest.approx(prefill + 4 * 100 * token)
+    assert parts == pytest.approx(prefill + 4 * 100 * (token + 16 * cached))
     assert seconds(SMALL, replace(SETTINGS, generation="vllm"), STEP, GPU).rollout < own
 
 
@@ -118,6 +119,18 @@ def test_an_update_takes_three_passes_over_what_is_trained_on():
             SMALL,
             (0.61, 0.08, 0.19),
         ),
+        (
+            {"max_tokens": 1024, "tokens": 16384, "rows": 512, "lora": 32},
+            StepSize(16, 8, 30, 110, judged=128, candidate=140),
+            LARGE,
+            (6.09, 0.38, 1.67),
+        ),
+        (
+            {"max_tokens": 1024, "tokens": 16384, "rows": 512, "lora": 32},
+            StepSize(16, 8, 30, 110, 144, 32, 200, 90),
+            LARGE,
+            (6.49, 0.73, 1.60),
+        ),
     ],
 )
 def test_steps_that_were_timed_on_an_h200_are_within_a_factor_of_one_and_a_half(
@@ -125,6 +138,29 @@ def test_steps_that_were_timed_on_an_h200_are_within_a_factor_of_one_and_a_half(
 ):
     found = seconds(shape, LocalSettings(**settings), step, GPU)
     assert sum(seen) / 1.5 < found.step < 1.5 * sum(seen)
+
+
+@pytest.mark.parametrize(
+    ("shape", "tokens", "way", "seen"),
+    [
+        (SMALL, 160, "transformers", 0.679),
+        (SMALL, 160, "vllm", 1.095),
+        (LARGE, 1024, "transformers", 6.455),
+        (LARGE, 1024, "vllm", 6.391),
+    ],
+)
+def test_generation_that_was_timed_on_an_h200_is_within_a_factor_of_one_and_a_half(
+    shape, tokens, way, seen
+):
+    settings = LocalSettings(max_tokens=tokens, generation=way)
+    found = seconds(shape, settings, StepSize(16, 8, 0, 100), GPU).rollout
+    assert seen / 1.5 < found < 1.5 * seen
+
+
+def test_an_update_of_adapters_with_gradient_checkpointing_took_12_gb():
+    settings = LocalSettings(max_tokens=768, lora=16, checkpointing=True)
+    found = memory(LARGE, settings, StepSize(8, 8, 0, 128), GPU)
+    assert 12.1e9 / 1.25 < found.held + found.update < 1.25 * 12.1e9
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ GRAPHS_OF_VLLM = 0.1e-3
 """The same in decoding, which has CUDA graphs."""
 ROW = 8e-6
 """Seconds in which vLLM takes note of a row's token."""
+CACHED = 0.2
+"""Speed at which decoding reads the KV cache on a GPU, relative to its bandwidth."""
 SHARE = 0.45
 DECODED = 0.4
 """Speed of passes over many tokens, and of decoding, relative to their matrix products alone."""
@@ -245,9 +247,9 @@ def seconds(shape: ModelShape, settings: LocalSettings, step: StepSize, device: 
     optimizer = 40.0 * shape.weights / device.bandwidth
     return Seconds(
         rollout=_pass(shape, settings, read, device)
-        + _decode(shape, settings, step.rollouts, settings.max_tokens, device),
+        + _decode(shape, settings, step.rollouts, step.prompt, settings.max_tokens, device),
         judge=_pass(shape, settings, scored, device)
-        + _decode(shape, settings, step.judged, step.reply, device)
+        + _decode(shape, settings, step.judged, step.shared + step.candidate, step.reply, device)
         + 3 * _pass(shape, settings, learnt, device),
         update=3 * _pass(shape, settings, TRAINED * answers(settings, step, device), device)
         + optimizer,
@@ -262,7 +264,7 @@ def _pass(shape: ModelShape, settings: LocalSettings, tokens: float, device: Dev
 
 
 def _decode(
-    shape: ModelShape, settings: LocalSettings, rows: int, tokens: int, device: Device
+    shape: ModelShape, settings: LocalSettings, rows: int, prompt: int, tokens: int, device: Device
 ) -> float:
     """Seconds to generate so many rows, as many at once as the settings allow."""
     if not rows or not tokens:
@@ -273,4 +275,7 @@ def _decode(
     compute = 2.0 * shape.weights * at_once / (DECODED * device.decoding)
     launches = shape.layers * (GRAPHS_OF_VLLM if vllm else GRAPHS) if device.gpu else 0.0
     token = max(read, compute, launches) + (ROW * at_once if vllm else 0.0)
+    if device.gpu:
+        cache = at_once * (prompt + tokens / 2) * shape.layers * 4 * shape.keys
+        token += cache / (CACHED * device.bandwidth)
     return math.ceil(rows / at_once) * tokens * token
