@@ -1,20 +1,23 @@
 """A GRPO step of the local engine and one of TRL's GRPOTrainer, with vLLM in the same process.
 
-    python benchmarks/step.py --gpu [--problems data/math/math.parquet] [--lora 16] [--repeats 3]
+    python benchmarks/step.py --gpu [--problems data/math/math.parquet] [--lora 16] [--turns 3]
 
 Both sides do the same work: the same model in float32 with bfloat16 passes and the same LoRA, the
 same prompts in the same order, as many answers of at most so many tokens, random rewards that vary
 in every group, one optimizer step a batch; vLLM has the same share of the GPU and does not sleep.
 Each side runs in a process of its own. First TRL is tried with and without gradient checkpointing,
 and with and without Liger's kernels where they are installed, or as --trl says; the quickest goes
-on. Then both take turns. Seconds are medians over the steps after warm-up; the peak is that of
-torch's allocator in the trainer's process after warm-up (without a GPU, of the process's memory).
+on. Then both take turns of --steps steps each, and the one that waits gives back what its allocator
+does not use. Seconds are medians over the steps of a turn; the peak is that of torch's allocator in
+the trainer's process after warm-up (without a GPU, of the process's memory).
 """
 
 import argparse
+import contextlib
 import importlib.util
 import itertools
 import json
+import os
 import random
 import resource
 import statistics
@@ -25,8 +28,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TextIO
 
 import torch
 
@@ -55,13 +57,19 @@ class Work:
     vllm: float
     warm: int
     steps: int
+    turns: int
     checkpointing: bool = False
     liger: bool = False
 
     @property
+    def updates(self) -> int:
+        """Optimizer steps in all turns."""
+        return self.warm + self.turns * self.steps
+
+    @property
     def chats(self) -> list[list[Message]]:
         """A chat for every prompt of all steps."""
-        count = (self.warm + self.steps) * self.prompts
+        count = self.updates * self.prompts
         if self.problems:
             task = task_of({"task": {"name": "math", "path": self.problems, "verify": False}})
             found = [list(task.episode(prompt).chat) for prompt in task.training()[:count]]
@@ -79,7 +87,7 @@ class Work:
 
 @dataclass
 class Measured:
-    """Steps of a side after warm-up: their seconds and generated tokens; and the peak in bytes."""
+    """Steps of a turn: their seconds and generated tokens; and the peak in bytes."""
 
     seconds: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
@@ -95,26 +103,36 @@ class Measured:
 
 
 class Stopwatch:
-    """Times the steps of a side."""
+    """Times the steps of a side, which waits for a line of input before each turn.
 
-    def __init__(self, work: Work) -> None:
-        self.work, self.measured, self.number, self.written = work, Measured(), 0, 0
+    The first turn warms up. After a turn a line of JSON is written.
+    """
+
+    def __init__(self, work: Work, report: TextIO) -> None:
+        self.work, self.report = work, report
+        self.left = self.written = 0
+        self.turns, self.measured = 0, Measured()
         self.gpu = torch.cuda.is_available()
 
     def begin(self) -> None:
-        if self.number == self.work.warm and self.gpu:
-            torch.cuda.reset_peak_memory_stats()
+        if not self.left:
+            sys.stdin.readline()
+            self.left, self.measured = self.work.steps if self.turns else self.work.warm, Measured()
+            self.turns += 1
+            if self.gpu:
+                torch.cuda.reset_peak_memory_stats()
         self.written = 0
         self.started = self._now()
 
     def end(self) -> None:
-        spent = self._now() - self.started
-        if self.number >= self.work.warm:
-            self.measured.seconds.append(spent)
-            self.measured.tokens.append(self.written)
-        self.number += 1
-        process = 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        self.measured.peak = torch.cuda.max_memory_allocated() if self.gpu else process
+        self.measured.seconds.append(self._now() - self.started)
+        self.measured.tokens.append(self.written)
+        self.left -= 1
+        if not self.left:
+            process = 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            self.measured.peak = torch.cuda.max_memory_allocated() if self.gpu else process
+            torch.cuda.empty_cache()
+            print(json.dumps(asdict(self.measured)), file=self.report, flush=True)
 
     def _now(self) -> float:
         if self.gpu:
@@ -144,8 +162,8 @@ class Questions:
         )
 
 
-def ours(work: Work) -> Measured:
-    task, watch = Questions(work), Stopwatch(work)
+def ours(work: Work, report: TextIO) -> None:
+    task, watch = Questions(work), Stopwatch(work, report)
     settings = LocalSettings(
         model=work.model,
         max_tokens=work.tokens,
@@ -164,15 +182,14 @@ def ours(work: Work) -> Measured:
         engine.update(Batch(groups))
         watch.end()
     engine.close()
-    return watch.measured
 
 
-def trl(work: Work) -> Measured:
+def trl(work: Work, report: TextIO) -> None:
     from datasets import Dataset
     from transformers import AutoTokenizer, PrinterCallback, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    watch = Stopwatch(work)
+    watch = Stopwatch(work, report)
 
     class Steps(TrainerCallback):
         def on_step_begin(self, *_: object, **__: object) -> None:
@@ -200,7 +217,6 @@ def trl(work: Work) -> Measured:
         )
         trainer.remove_callback(PrinterCallback)
         trainer.train()
-    return watch.measured
 
 
 def adapters(rank: int) -> Any:
@@ -228,7 +244,7 @@ def trl_arguments(work: Work, chats: Sequence[Chat]) -> dict[str, object]:
     }
     return {
         **(colocated if work.vllm else {}),
-        "max_steps": work.warm + work.steps,
+        "max_steps": work.updates,
         "per_device_train_batch_size": work.passed,
         "gradient_accumulation_steps": work.prompts * work.group // work.passed,
         "num_generations": work.group,
@@ -252,20 +268,40 @@ def trl_arguments(work: Work, chats: Sequence[Chat]) -> dict[str, object]:
     }
 
 
-SIDES: dict[str, Callable[[Work], Measured]] = {"ours": ours, "TRL": trl}
+SIDES: dict[str, Callable[[Work, TextIO], None]] = {"ours": ours, "TRL": trl}
 
 
-def measure(side: str, work: Work) -> Measured | None:
-    """A side in a process of its own; None, and why, if it fails."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "measured.json"
-        words = [sys.executable, __file__, side, json.dumps(asdict(work)), str(out)]
-        done = subprocess.run(words, capture_output=True, text=True)
-        if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if line.strip()]
-            print(f"{side} failed: {lines[-1] if lines else done.returncode}", flush=True)
-            return None
-        return Measured(**json.loads(out.read_text()))
+class Side:
+    """A side in a process of its own, which does a turn when asked."""
+
+    def __init__(self, name: str, work: Work) -> None:
+        self.name = name
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 -- as long as the process
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, name, json.dumps(asdict(work))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+        )
+
+    def turn(self) -> Measured | None:
+        """The next turn; None, and why, if the process has failed."""
+        given, answered = self.process.stdin, self.process.stdout
+        assert given is not None and answered is not None
+        with contextlib.suppress(BrokenPipeError):
+            given.write("\n")
+            given.flush()
+        if line := answered.readline():
+            return Measured(**json.loads(line))
+        self.errors.seek(0)
+        lines = [line.strip() for line in self.errors if line.strip()]
+        print(f"{self.name} failed: {lines[-1] if lines else self.process.wait()}", flush=True)
+        return None
+
+    def end(self) -> None:
+        """Wait until the process has ended, and its memory is free."""
+        self.process.communicate()
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -286,25 +322,35 @@ def quickest(work: Work, names: Sequence[str]) -> Work:
     for name, variant in variants.items():
         if variant.liger and not importlib.util.find_spec("liger_kernel"):
             print(f"liger-kernel is not installed, so TRL is not tried with it ({name})")
-        elif found := measure("TRL", variant):
+            continue
+        side = Side("TRL", replace(variant, turns=1))
+        if side.turn() and (found := side.turn()):
             print(f"TRL, {name}: {found}", flush=True)
             tried[variant] = found.step
+        side.end()
     if not tried:
         raise SystemExit("TRL runs with none of these settings")
     return min(tried, key=lambda variant: tried[variant])
 
 
-def compare(work: Work, names: Sequence[str], repeats: int) -> None:
+def compare(work: Work, names: Sequence[str]) -> None:
     """Both sides in turn, TRL with its quickest settings."""
     best = quickest(work, names)
     ratios, peaks = [], []
-    for _ in range(repeats):
-        mine, theirs = measure("ours", work), measure("TRL", best)
+    sides = []
+    for name, given in (("ours", work), ("TRL", best)):
+        sides.append(Side(name, given))
+        if not sides[-1].turn():
+            raise SystemExit("a side failed, so there is nothing to compare")
+    for _ in range(work.turns):
+        mine, theirs = (side.turn() for side in sides)
         if mine is None or theirs is None:
             raise SystemExit("a side failed, so there is nothing to compare")
         print(f"ours: {mine}\nTRL:  {theirs}", flush=True)
         ratios.append(mine.step / theirs.step)
         peaks.append(mine.peak / theirs.peak)
+    for side in sides:
+        side.end()
     for name, found in (("seconds a step", ratios), ("peak memory", peaks)):
         each = ", ".join(f"{ratio:.3f}" for ratio in found)
         print(f"ours / TRL, {name}: {statistics.median(found):.3f} (each: {each})")
@@ -323,8 +369,8 @@ def main(words: Sequence[str]) -> None:
     option("--budget", type=int, default=16384, help="tokens that we pass through at once")
     option("--vllm", type=float, default=0.3, help="share of the GPU; 0 is without vLLM")
     option("--warm", type=int, default=2, help="steps that warm up")
-    option("--steps", type=int, default=6)
-    option("--repeats", type=int, default=3)
+    option("--steps", type=int, default=3, help="of a turn")
+    option("--turns", type=int, default=3)
     option(
         "--trl",
         default=",".join(VARIANTS),
@@ -332,10 +378,12 @@ def main(words: Sequence[str]) -> None:
         "liger, checkpointing (gradient checkpointing), both",
     )
     given = vars(parser.parse_args(words))
-    names, repeats = given.pop("trl").split(","), given.pop("repeats")
-    compare(Work(**given), names, repeats)
+    names = given.pop("trl").split(",")
+    compare(Work(**given), names)
 
 
 if __name__ == "__main__":
-    side, work, out = sys.argv[1:]
-    Path(out).write_text(json.dumps(asdict(SIDES[side](Work(**json.loads(work))))))
+    side, given = sys.argv[1:]
+    with os.fdopen(os.dup(1), "w") as report:
+        os.dup2(2, 1)  # what libraries print is none of the report
+        SIDES[side](Work(**json.loads(given)), report)

@@ -4,6 +4,7 @@ Tensors are tokens x heads x head_dim, with grouped-query attention; log-sum-exp
 tokens.
 """
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -21,7 +22,8 @@ def works(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
     if not query.is_cuda:
         return False
     queries, keys, values = (tensor.transpose(0, 1)[None] for tensor in (query, key, value))
-    return log_sum_exp.kernel(queries, keys, values, None, causal=True) == "flash"
+    fused = log_sum_exp.kernel(queries, keys, values, None, causal=True)
+    return fused == "flash" and _without_padding(query.device)
 
 
 def works_on(device: torch.device, dtype: torch.dtype, size: int) -> bool:
@@ -65,6 +67,13 @@ def attention_backward(
         unused, torch.empty(0, device=query.device), scale=scale,
     )  # fmt: skip
     return triple
+
+
+@functools.cache
+def _without_padding(device: torch.device) -> bool:
+    """True if this torch's kernel returns log-sum-exps without padding; older ones pad each row."""
+    some = torch.zeros(8, 1, 64, dtype=torch.float16, device=device)
+    return attention(some, some, some, [3, 5], 1.0)[1].shape == (1, 8)
 
 
 def _starts(lengths: Sequence[int], device: torch.device) -> torch.Tensor:
