@@ -129,6 +129,18 @@ def rows(lengths, *tensors):
     return [[each[None] for each in row] for row in zip(*cut, strict=True)]
 
 
+def runs_of(pieces):
+    """Lengths of successive plain rows; a row alone has a kernel that uploads nothing."""
+    found, last = [], []
+    for rows, width, _, prefix in [*pieces, Segment(0, 0, 0, 1)]:
+        if not prefix:
+            last += rows * [width]
+            continue
+        found += [last] if len(last) > 1 else []
+        last = []
+    return found
+
+
 @pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)
 def test_plain_rows_go_to_one_kernel_together(pieces, monkeypatch):
     runs = []
@@ -144,10 +156,7 @@ def test_plain_rows_go_to_one_kernel_together(pieces, monkeypatch):
     found = found_with(in_pieces, inputs(pieces, 3, "cpu", torch.float32))
     for one, other in zip(found, wanted, strict=True):
         assert torch.allclose(one.double(), other, atol=1e-5)
-    plain = [width for rows, width, _, prefix in pieces if not prefix for _ in range(rows)]
-    assert [width for run in runs for width in run] == plain
-    if all(not prefix for *_, prefix in pieces):
-        assert len(runs) == 1
+    assert runs == runs_of(pieces)
 
 
 @GPU

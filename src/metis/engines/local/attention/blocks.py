@@ -214,29 +214,30 @@ class _Run(NamedTuple):
 
 
 def _places(segments: torch.Tensor, bias: torch.Tensor, runs: bool) -> Iterator[_Place | _Run]:
-    """The parts of a packed sequence in order; with `runs`, plain segments as runs of rows."""
+    """The parts of a packed sequence in order; with `runs`, successive plain rows together.
+
+    A row alone is none: `varlen` uploads lengths, which a CUDA graph of a scoring pass must not.
+    """
     first = used = 0
-    run = _Run(0, [])
-    for segment in itertools.starmap(Segment, segments.tolist()):
-        size = segment.rows * segment.width
-        plain = runs and not segment.prefix
-        if plain:
-            run.lengths.extend([segment.width] * segment.rows if size else [])
-        elif run.lengths:
-            yield run
-        own = None
-        if segment.prefix:
-            own = bias[used : used + size * segment.width].view(
-                segment.rows, segment.width, segment.width
-            )
-            used += size * segment.width
-        if size and not plain:
+    parts = (
+        each for each in itertools.starmap(Segment, segments.tolist()) if each.rows * each.width
+    )
+    for plain, some in itertools.groupby(parts, lambda segment: not segment.prefix):
+        together = list(some)
+        lengths = [segment.width for segment in together for _ in range(segment.rows)]
+        if runs and plain and len(lengths) > 1:
+            yield _Run(first, lengths)
+            first += sum(lengths)
+            continue
+        for segment in together:
+            rows, width = segment[:2]
+            own = None
+            if segment.prefix:
+                size = rows * width * width
+                own = bias[used : used + size].view(rows, width, width)
+                used += size
             yield _Place(segment, first, own)
-        first += size
-        if not plain:
-            run = _Run(first, [])
-    if run.lengths:
-        yield run
+            first += rows * width
 
 
 def _log_sum_exps(query: torch.Tensor) -> torch.Tensor:
