@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from letters import Letters
 from metis import Batch, Group, Prompt
 from metis.core import Continuation, Judgment, Trajectory
 from metis.engines.objective.gradient_bound import FLOOR, MEMORY, GradientBound
@@ -19,7 +20,7 @@ from metis.engines.verl.workers.gradient_bound import (
 from metis.engines.verl.workers.loss import JudgeColumn, replies_loss
 from metis.engines.verl.workers.rows import minibatch_rows
 
-CHAT = [{"role": "user", "content": "?"}]
+CHAT = [{"role": "user", "content": "???"}]
 ONE, TWO = Prompt("one", "1?"), Prompt("two", "2?")
 
 
@@ -42,7 +43,7 @@ JUDGE = math.sqrt(4 * (0.25 * 0.5) ** 2 + 2 * 0.6**2)
 
 
 def cut(batch, size=2):
-    return minibatch_rows(batch, size, lambda _, text: ([1, 2, 3], [ord(text)]), str)
+    return minibatch_rows(batch, size, Letters(), str)
 
 
 def coefficients(parts):

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from letters import Letters
 from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
 from metis.curricula.judges.scale import PASSES, VARIANCE
@@ -17,7 +18,7 @@ from metis.engines.verl.servers.rollouts import Output, _group
 from metis.engines.verl.workers.lengths import check_lengths
 from metis.engines.verl.workers.rows import judge_share, minibatch_rows, order_rows
 
-CHAT = [{"role": "user", "content": "?"}]
+CHAT = [{"role": "user", "content": "???"}]
 
 
 def trajectory(prompt=3, answer=2, earlier=(), policy=0):
@@ -26,17 +27,8 @@ def trajectory(prompt=3, answer=2, earlier=(), policy=0):
     return Trajectory(np.arange(size), mask, np.where(mask, -1.5, 0).astype("f4"), policy, earlier)
 
 
-def encode(chat, text):
-    return [1, 2, 3], [ord(letter) for letter in text]
-
-
-def spelled(chat, text):
-    """Every chat has tokens of its own."""
-    return [ord(letter) for letter in chat[0]["content"]], [ord(letter) for letter in text]
-
-
 def cut(batch, size=2):
-    return minibatch_rows(batch, size, encode, lambda prompt: f"answer to {prompt}")
+    return minibatch_rows(batch, size, Letters(), lambda prompt: f"answer to {prompt}")
 
 
 def group(name, rewards, **kind):
@@ -76,7 +68,7 @@ def test_every_judgment_of_a_batch_reaches_a_row(size, scale):
     named = [(name, "") for name in "abcde"]
     named += [("a", "step 1"), ("a", "step 2"), ("y", "step 1"), ("z", "step 2"), ("elsewhere", "")]
     judgments = [row for name, key in named for row in judged_again(name, key, scale)]
-    parts = minibatch_rows(Batch(groups, judgments), size, spelled, str)
+    parts = minibatch_rows(Batch(groups, judgments), size, Letters(), str)
     assert len(parts) == math.ceil(5 / size)
     found, counts = Counter(), []
     for part in parts:
@@ -143,7 +135,7 @@ def test_columns_of_rollouts_judgments_and_padding():
     assert rollout["reward_model"] == {"ground_truth": "answer to a"}
     assert reply["judge_mask"].tolist() == [1, 1, 1] and not reply["response_mask"].any()
     assert torch.allclose(reply["judge"], torch.tensor([-0.2, 0.5, 1.0, 2.0]))
-    assert choices["input_ids"].tolist() == [1, 2, 3] and choices["responses"].tolist() == [3]
+    assert choices["input_ids"].tolist() == [ord("?")] * 3 and len(choices["responses"]) == 1
     packed = pickle.loads(choices["choices"])
     assert packed.token.tolist() == [ord("1"), ord("2")] and packed.place.tolist() == [2, 2]
     assert packed.terms.old.tolist() == [-2.0, -1.0], "as the servers had them"

@@ -54,10 +54,7 @@ def network(folder):
 
 
 def rows_of(policy, batch, size=0):
-    def encode(chat, text):
-        return policy.encode_chat(chat), policy.encode_reply(text)
-
-    parts = minibatch_rows(batch, size or len(batch.groups), encode, str)
+    parts = minibatch_rows(batch, size or len(batch.groups), policy, str)
     return [[row for row in part if row.kind == "judgment"] for part in parts]
 
 

@@ -16,7 +16,7 @@ from metis import MetisError
 from metis.core import Sampling
 from metis.curricula.judges.prompt import turns
 from metis.curricula.judges.scale import PASSES, VARIANCE
-from metis.engines.verl.engine import encoder
+from metis.engines.tokens.encoding import encode_scored
 from metis.engines.verl.servers import in_server
 from metis.engines.verl.servers.judging import Servers
 from scripted import exemplar
@@ -223,7 +223,7 @@ def test_what_judge_prompts_share_is_encoded_once(monkeypatch):
     desk.complete(chats, Sampling(2), 3)
     assert [asked.prompt for asked in client.asked] == wanted
     desk.score(chats, ("0", "1"), 3)
-    assert [encoder(desk)(chat, "1")[0] for chat in chats] == wanted
+    assert encode_scored(desk, chats) == wanted
     assert rendered.call_count < 10
 
 

@@ -9,22 +9,19 @@ from transfer_queue import KVBatchMeta
 from transformers import LlamaConfig, Qwen3NextConfig
 
 from composing import composed
+from letters import Letters
 from metis import Batch, Group, MetisError, Prompt
 from metis.core import Continuation, Judgment, Trajectory
 from metis.engines.verl.servers.rollouts import PARTITION
 from metis.engines.verl.workers import rows, update
 from metis.engines.verl.workers.update import Update
 
-CHAT = [{"role": "user", "content": "?"}]
+CHAT = [{"role": "user", "content": "???"}]
 
 
 def trajectory():
     mask = np.arange(5) >= 3
     return Trajectory(np.arange(5), mask, np.zeros(5, np.float32), 0)
-
-
-def encode(chat, text):
-    return [1, 2, 3], [ord(letter) for letter in text]
 
 
 def batch(*texts):
@@ -67,7 +64,7 @@ def queue(monkeypatch):
 
 def test_scored_judgments_join_for_the_update_alone(made, queue):
     metrics = {}
-    parts = made.cut(batch("1", "2"), encode, str, metrics)
+    parts = made.cut(batch("1", "2"), Letters(), str, metrics)
     before = made.write(parts, 2, 7, metrics)
     assert metrics["metis/update/rollouts"] == 4 and metrics["metis/update/judgments"] == 2
     ordered = [row.key for row in made.rows]
@@ -88,7 +85,7 @@ def test_scored_judgments_join_for_the_update_alone(made, queue):
 
 
 def test_without_scored_judgments_the_batch_is_as_it_was(made, queue):
-    before = made.write(made.cut(batch(), encode, str, {}), 1, 7, {})
+    before = made.write(made.cut(batch(), Letters(), str, {}), 1, 7, {})
     with made.joined(before) as whole:
         assert whole is before
     assert not made.instructions(len(before))["distillation_use_topk"]
@@ -96,35 +93,35 @@ def test_without_scored_judgments_the_batch_is_as_it_was(made, queue):
 
 def test_values_of_several_tokens_need_packed_rows(made):
     made.config.actor_rollout_ref.model.use_remove_padding = False
-    made.cut(batch("1", "2"), encode, str, {})
+    made.cut(batch("1", "2"), Letters(), str, {})
     with pytest.raises(MetisError, match=r"use_remove_padding = False: .*judge\.scale=passes"):
-        made.cut(batch("01", "02", "11", "12"), encode, str, {})
+        made.cut(batch("01", "02", "11", "12"), Letters(), str, {})
 
 
 def test_values_of_several_tokens_need_layers_that_look_at_positions(made, tmp_path):
     several = batch("01", "02", "11", "12")
-    assert any(row.several for part in made.cut(several, encode, str, {}) for row in part)
+    assert any(row.several for part in made.cut(several, Letters(), str, {}) for row in part)
     Qwen3NextConfig().save_pretrained(tmp_path)
     with pytest.raises(MetisError, match=r"linear_attention.*judge\.scale=passes"):
-        made.cut(several, encode, str, {})
+        made.cut(several, Letters(), str, {})
 
 
 def test_rollouts_of_several_outputs_are_compared_by_grpo_alone(made):
     last = replace(trajectory(), earlier=(trajectory(),))
     several = Batch([Group(Prompt("a", "a"), (0.0, 1.0), (trajectory(), last))])
-    [rows] = made.cut(several, encode, str, {})
+    [rows] = made.cut(several, Letters(), str, {})
     assert sorted(row.index for row in rows) == [0, 0, 1]
     made.config.algorithm.adv_estimator = "rloo"
-    made.cut(batch(), encode, str, {})
+    made.cut(batch(), Letters(), str, {})
     with pytest.raises(MetisError, match=r"adv_estimator = 'rloo': .* several outputs.*use grpo"):
-        made.cut(several, encode, str, {})
+        made.cut(several, Letters(), str, {})
 
 
 def test_the_judge_s_share_counts_the_passes_before_the_update(made):
-    made.cut(batch("1", "2"), encode, str, {})
+    made.cut(batch("1", "2"), Letters(), str, {})
     rollouts, reply, scored = 4 * 5, 5, 3
     work = 4 * (rollouts + reply) + 3 * scored
     assert made.judged == pytest.approx((4 * reply + 3 * scored) / work)
     OmegaConf.update(made.config, "algorithm.rollout_correction.bypass_mode", True, force_add=True)
-    made.cut(batch("1", "2"), encode, str, {})
+    made.cut(batch("1", "2"), Letters(), str, {})
     assert made.judged == pytest.approx((reply + scored) / (rollouts + reply + scored))

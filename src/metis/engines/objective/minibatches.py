@@ -12,6 +12,11 @@ class MinibatchShare(NamedTuple):
     groups: Sequence[Group]
     judgments: list[list[Judgment]]
 
+    @property
+    def rollouts(self) -> int:
+        """Number of rewarded rollouts: the denominator of the loss, before any row is dropped."""
+        return sum(len(group.rewards) for group in self.groups)
+
 
 def split_minibatches(batch: Batch, size: int) -> list[MinibatchShare]:
     """Split a batch by prompts, `size` per mini-batch (0: all).

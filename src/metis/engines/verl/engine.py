@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from metis.engines.learners import (
     load_learner,
     save_learner,
 )
-from metis.engines.tokens.encoding import encode_chats, encode_scored
+from metis.engines.tokens.encoding import encode_chats
 from metis.engines.verl.launch.checks import NO_CRITIC
 from metis.engines.verl.servers.judging import Servers
 from metis.engines.verl.servers.rollouts import Rollouts
@@ -112,8 +111,3 @@ class VerlEngine(Engine):
 
     def clock(self) -> float:
         return time.perf_counter()
-
-
-def encoder(servers: Servers) -> Any:
-    """Tokenizes a scored choice for the update, as the servers did."""
-    return lambda chat, text: (encode_scored(servers, [chat])[0], servers.encode_reply(text))

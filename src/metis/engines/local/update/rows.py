@@ -5,20 +5,20 @@ Conventions: GRPO's token-level ratio, mean over the tokens of a sequence, then 
 judgments of the mini-batch. Rows without an advantage are dropped, but count in the denominators.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
-from metis.core import Batch, Continuation, Group, Judgment, Trajectory
+from metis.core import Batch, Group, Trajectory
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import LocalSettings
 from metis.engines.local.update.stopwatch import UNTIMED, Stopwatch
 from metis.engines.objective import loss
+from metis.engines.objective.judgments import JudgmentRows, judgment_rows
 from metis.engines.objective.minibatches import split_minibatches
 from metis.engines.tokens.choices import ChoiceTree
-from metis.engines.tokens.encoding import encode_scored
 from metis.engines.tokens.packing import Row, sequence_row
 from metis.signal import advantages
 
@@ -68,14 +68,14 @@ def local_minibatches(
     shares = split_minibatches(batch, settings.minibatch)
     judgments = [rows for share in shares for rows in share.judgments]
     with judging.running(1.0 if judgments else 0.0):
-        judged = iter(_judgment_items(policy, judgments))
+        judged = iter(judgment_rows(policy, judgments))
     made = []
     for share in shares:
-        minibatch = MiniBatch(rollouts=sum(len(group.rewards) for group in share.groups))
+        minibatch = MiniBatch(rollouts=share.rollouts)
         for group in share.groups:
             minibatch.items += _rollout_items(group, minibatch, settings, version)
         for _ in share.judgments:
-            for item in next(judged):
+            for item in _judgment_items(next(judged)):
                 item.terms.coefficient = item.terms.coefficient / len(share.judgments)
                 minibatch.items.append(item)
         made.append(minibatch)
@@ -117,38 +117,15 @@ def _plain(trajectory: Trajectory, terms: loss.LossTerms, judge: bool, temperatu
     return Item(tokens.tolist(), start, row, terms, judge, temperature)
 
 
-def _judgment_items(policy: Policy, judgments: Sequence[list[Judgment]]) -> list[list[Item]]:
-    """For each judgment: one row per sampled reply, or one row for all scored choices."""
-    items: list[list[Item]] = [[] for _ in judgments]
-    scored: dict[int, list[tuple[Judgment, Continuation]]] = {}
-    for i, rows in enumerate(judgments):
-        for judgment in rows:
-            trajectory = judgment.trajectory
-            if isinstance(trajectory, Continuation):
-                scored.setdefault(i, []).append((judgment, trajectory))
-                continue
-            count = int(trajectory.loss_mask[1:].sum())
-            if count and judgment.advantage:
-                terms = loss.token_terms(
-                    judgment.advantage, count, judgment.weight, None, judgment.clip
-                )
-                items[i].append(_plain(trajectory, terms, True, judgment.temperature))
-    for i, item in zip(scored, _scored_items(policy, list(scored.values())), strict=True):
-        items[i].append(item)
-    return items
-
-
-def _scored_items(
-    policy: Policy, scored: Sequence[list[tuple[Judgment, Continuation]]]
-) -> Iterator[Item]:
-    trees: dict[tuple[str, ...], ChoiceTree] = {}
-    contexts = encode_scored(policy, [rows[0][1].chat for rows in scored])
-    for rows, context in zip(scored, contexts, strict=True):
-        texts = tuple(choice.text for _, choice in rows)
-        if texts not in trees:
-            trees[texts] = ChoiceTree.of([policy.encode_reply(text) for text in texts])
-        tree = trees[texts]
-        terms = loss.choice_terms(tree.paths, rows)
+def _judgment_items(rows: JudgmentRows) -> Iterator[Item]:
+    """One row per sampled reply, or one row for all scored choices."""
+    for judgment, trajectory in rows.replies:
+        count = int(trajectory.loss_mask[1:].sum())
+        terms = loss.token_terms(judgment.advantage, count, judgment.weight, None, judgment.clip)
+        yield _plain(trajectory, terms, True, judgment.temperature)
+    if rows.scored is not None:
+        context, tree, choices = rows.scored
+        terms = loss.choice_terms(tree.paths, choices)
         yield Item(context, len(context) - 1, _growing(tree, context), terms, True)
 
 

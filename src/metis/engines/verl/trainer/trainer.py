@@ -30,7 +30,7 @@ from metis.core.needs import needs_of
 from metis.core.pool import Pool
 from metis.curricula.registry import check_pool, pool_notice
 from metis.engines.verl import checkpoints, ending, episodes, nodes, reward_manager
-from metis.engines.verl.engine import VerlEngine, encoder
+from metis.engines.verl.engine import VerlEngine
 from metis.engines.verl.launch import checks
 from metis.engines.verl.launch.checks import check_libraries
 from metis.engines.verl.launch.costs import judge_cost
@@ -238,8 +238,8 @@ class MetisTrainer(Validating):
 
     def _train(self, batch: Batch, metrics: dict[str, Any], timing_raw: Any) -> KVBatchMeta:
         """verl's own step on the batch; without rollouts there is no update."""
-        encode = encoder(self.engine.servers)
-        parts = self.update.cut(batch, encode, self.data.ground_truth, metrics)
+        servers = self.engine.servers
+        parts = self.update.cut(batch, servers, self.data.ground_truth, metrics)
         if not parts:
             self.on_sample_end()
             return self._placeholder()

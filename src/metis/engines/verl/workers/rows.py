@@ -7,7 +7,7 @@ padding rows where needed.
 
 import math
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,10 +18,12 @@ from transfer_queue import KVBatchMeta
 from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from metis.core import Batch, Continuation, Group, Judgment, Trajectory
+from metis.core import Batch, Group, Trajectory
+from metis.engines.objective.judgments import JudgmentRows, judgment_rows
 from metis.engines.objective.minibatches import MinibatchShare, split_minibatches
+from metis.engines.tokens.encoding import Encoder
 from metis.engines.verl.workers.loss import JudgeColumn, columns
-from metis.engines.verl.workers.scored import Encode, PackedChoices, Trees
+from metis.engines.verl.workers.scored import PackedChoices, pack_choices
 
 
 class ValueTarget(NamedTuple):
@@ -115,31 +117,32 @@ def _first_written(trajectory: Trajectory) -> int:
 
 
 def minibatch_rows(
-    batch: Batch, size: int, encode: Encode, ground_truth: Callable[[str], Any]
+    batch: Batch, size: int, encoder: Encoder, ground_truth: Callable[[str], Any]
 ) -> list[list[UpdateRow]]:
     """Split a batch into mini-batches by prompts; groups of one rollout have no advantage.
 
     verl's step needs rollouts: without any there is no update.
     """
-    trees = Trees(encode)
-    parts = [_share_rows(share, trees, ground_truth) for share in split_minibatches(batch, size)]
+    shares = split_minibatches(batch, size)
+    judged = iter(judgment_rows(encoder, [rows for share in shares for rows in share.judgments]))
+    parts = [_share_rows(share, judged, ground_truth) for share in shares]
     if not any(row.kind == "rollout" for rows in parts for row in rows):
         return []
     return [rows for rows in parts if rows]
 
 
 def _share_rows(
-    share: MinibatchShare, trees: Trees, ground_truth: Callable[[str], Any]
+    share: MinibatchShare, judged: Iterator[JudgmentRows], ground_truth: Callable[[str], Any]
 ) -> list[UpdateRow]:
     """The rows of a mini-batch; the denominator is at least 1 if all rollouts failed."""
-    rollouts = float(max(1, sum(len(group.rewards) for group in share.groups)))
+    rollouts = float(max(1, share.rollouts))
     rows: list[UpdateRow] = []
     for group in share.groups:
         column = JudgeColumn(rollouts=rollouts)
         rows += _rollout_rows(group, column, ground_truth(group.prompt.id))
     column = JudgeColumn(coefficient=1 / max(1, len(share.judgments)), rollouts=rollouts)
-    for judgments in share.judgments:
-        rows += _judgment_rows(judgments, column, trees)
+    for _ in share.judgments:
+        rows += _judgment_rows(next(judged), column)
     return rows
 
 
@@ -155,29 +158,16 @@ def _rollout_rows(group: Group, column: JudgeColumn, ground_truth: Any) -> list[
     ]
 
 
-def _judgment_rows(
-    judgments: Sequence[Judgment], column: JudgeColumn, trees: Trees
-) -> list[UpdateRow]:
+def _judgment_rows(judgment: JudgmentRows, column: JudgeColumn) -> Iterator[UpdateRow]:
     """One row per sampled reply, or one row for all scored choices."""
-    rows: list[UpdateRow] = []
-    scored: list[tuple[Judgment, Continuation]] = []
-    for judgment in judgments:
-        trajectory = judgment.trajectory
-        if isinstance(trajectory, Continuation):
-            scored.append((judgment, trajectory))
-        elif trajectory.loss_mask.any() and judgment.advantage:
-            coefficient = judgment.weight * column.coefficient
-            mine = column._replace(
-                advantage=judgment.advantage, coefficient=coefficient, clip=judgment.clip
-            )
-            rows.append(UpdateRow(trajectory, judge=mine, kind="judgment"))
-    if any(judgment.advantage for judgment, _ in scored):
-        laid = trees.lay(scored)
-        trajectory = read_then_answer(laid.tokens[:-1].tolist(), laid.tokens[-1:].tolist())
-        rows.append(
-            UpdateRow(trajectory, judge=column, kind="judgment", scored=laid, update_only=True)
-        )
-    return rows
+    for reply, trajectory in judgment.replies:
+        coefficient = reply.weight * column.coefficient
+        mine = column._replace(advantage=reply.advantage, coefficient=coefficient, clip=reply.clip)
+        yield UpdateRow(trajectory, judge=mine, kind="judgment")
+    if judgment.scored is not None:
+        packed = pack_choices(*judgment.scored)
+        trajectory = read_then_answer(packed.tokens[:-1].tolist(), packed.tokens[-1:].tolist())
+        yield UpdateRow(trajectory, judge=column, kind="judgment", scored=packed, update_only=True)
 
 
 def judge_share(parts: Sequence[Sequence[UpdateRow]], forward: int = 0) -> float:

@@ -10,7 +10,7 @@ attention resets.
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,13 +19,10 @@ import torch
 from verl.utils import tensordict_utils
 from verl.utils.ulysses import ulysses_pad_and_slice_inputs
 
-from metis.core import Chat, Continuation, Judgment
+from metis.core import Continuation, Judgment
 from metis.engines.objective import loss
 from metis.engines.tokens.choices import ChoiceTree
 from metis.engines.tokens.packing import Integers
-
-Encode = Callable[[Chat, str], tuple[list[int], list[int]]]
-"""Chat and reply -> tokens of both."""
 
 NAME = "choice_{}"
 """Output name: log-probability of the i-th candidate token at each position."""
@@ -71,27 +68,14 @@ def pack_choices(
         slot.append(taken[parent])
         taken[parent] += 1
     place = np.array([follows[parent] for parent in tree.parents])
-    choices = Choices(place, np.array(slot), np.array(tree.tokens), _units(tree, rows))
+    choices = Choices(place, np.array(slot), np.array(tree.tokens), _choice_terms(tree, rows))
     positions = np.concatenate([np.arange(len(sequence)) for sequence in sequences])
     return PackedChoices(np.concatenate(sequences), positions, choices)
 
 
-class Trees:
-    """Cache of the token trees of choices."""
-
-    def __init__(self, encode: Encode) -> None:
-        self.encode = encode
-        self.by_texts: dict[tuple[str, ...], ChoiceTree] = {}
-
-    def lay(self, rows: Sequence[tuple[Judgment, Continuation]]) -> PackedChoices:
-        """The row of a judgment with these choices."""
-        chat, texts = rows[0][1].chat, tuple(choice.text for _, choice in rows)
-        if texts not in self.by_texts:
-            self.by_texts[texts] = ChoiceTree.of([self.encode(chat, text)[1] for text in texts])
-        return pack_choices(self.encode(chat, texts[0])[0], self.by_texts[texts], rows)
-
-
-def _units(tree: ChoiceTree, rows: Sequence[tuple[Judgment, Continuation]]) -> loss.LossTerms:
+def _choice_terms(
+    tree: ChoiceTree, rows: Sequence[tuple[Judgment, Continuation]]
+) -> loss.LossTerms:
     """Loss terms as on the local engine, with old log-probabilities from the reported scores."""
     terms = loss.choice_terms(tree.paths, rows)
     if terms.clip:

@@ -13,6 +13,7 @@ from verl.trainer.ppo.utils import need_reference_policy
 
 from metis.core import Batch
 from metis.engines.objective.gradient_bound import GradientBound
+from metis.engines.tokens.encoding import Encoder
 from metis.engines.verl.launch import checks
 from metis.engines.verl.servers.rollouts import PARTITION
 from metis.engines.verl.workers import lengths
@@ -24,7 +25,6 @@ from metis.engines.verl.workers.rows import (
     order_rows,
     put_rows,
 )
-from metis.engines.verl.workers.scored import Encode
 from metis.errors import NON_FINITE_LIMIT, MetisError
 
 COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights")
@@ -50,7 +50,7 @@ class Update:
     def cut(
         self,
         batch: Batch,
-        encode: Encode,
+        encoder: Encoder,
         ground_truth: Callable[[str], Any],
         metrics: dict[str, Any],
     ) -> list[list[UpdateRow]]:
@@ -58,7 +58,7 @@ class Update:
         if batch.judgments:
             checks.require_temperature(self.config.actor_rollout_ref.rollout)
         size = self.config.actor_rollout_ref.actor.ppo_mini_batch_size
-        parts = minibatch_rows(batch, size, encode, ground_truth)
+        parts = minibatch_rows(batch, size, encoder, ground_truth)
         self._require_packing(parts)
         self._require_single_outputs(parts)
         self.count, self.judged = len(parts), judge_share(parts, self._passes_before())
