@@ -19,10 +19,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from metis.core import Batch, Group, Plan, Progress, rollout
+from metis.core import Batch, Group, Plan, Progress
 from metis.core.pool import Pool
 from metis.core.state import Stateful
-from metis.curricula.filtering import FULL, decided, prompts, rollout_count, shortage
+from metis.curricula.filtering import FULL, decided, dynamic_sampling, rollout_count, shortage
 from metis.errors import require, require_at_least
 from metis.signal import INFORMATIVE
 
@@ -56,16 +56,11 @@ class Dapo(Stateful):
         return group.teaches(self.delta)
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
-        groups: list[Group] = []
-        rounds = 0
-        while len(self.chosen(groups)) < self.batch and rounds < self.rounds:
-            size = math.ceil(self.multiplier * self.batch)
-            fresh = pool.sample(size, exclude=prompts(groups))
-            if not fresh:
-                break
-            groups += yield from rollout(fresh, self.group)
-            rounds += 1
-        return self.filtered(groups, self.chosen(groups), rounds)
+        size = math.ceil(self.multiplier * self.batch)
+        sampled = yield from dynamic_sampling(
+            pool, size, self.group, self.batch, self.rounds, self.chosen
+        )
+        return self.filtered(*sampled)
 
     def chosen(self, groups: Sequence[Group], ties: random.Random | None = None) -> list[int]:
         """Positions of the groups to train on."""

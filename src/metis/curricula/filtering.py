@@ -3,12 +3,44 @@
 A rollout is either trained on, failed, buffered for a later step, or discarded.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
-from metis.core import Decision, Group, Prompt
+from metis.core import Decision, Group, Plan, Prompt, rollout
+from metis.core.pool import Pool
 
 FULL, SHORT, EMPTY = 0, 1, 2
 """How much of a batch is missing: nothing, some, all."""
+
+
+class Sampled(NamedTuple):
+    """The groups rolled out in a step, positions of those to train on, and the rounds it took."""
+
+    groups: list[Group]
+    chosen: list[int]
+    rounds: int
+
+
+def dynamic_sampling(
+    pool: Pool,
+    size: int,
+    group: int,
+    batch: int,
+    most: int,
+    choose: Callable[[Sequence[Group]], list[int]],
+) -> Plan[Sampled]:
+    """Roll out rounds of `size` prompts, at most `most`, until a batch of groups is chosen."""
+    groups: list[Group] = []
+    chosen: list[int] = []
+    rounds = 0
+    while len(chosen) < batch and rounds < most:
+        fresh = pool.sample(size, exclude=prompts(groups))
+        if not fresh:
+            break
+        groups += yield from rollout(fresh, group)
+        chosen = choose(groups)
+        rounds += 1
+    return Sampled(groups, chosen, rounds)
 
 
 def too_old(group: Group, policy: int, stale: int) -> bool:

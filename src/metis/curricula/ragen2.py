@@ -24,11 +24,12 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from metis.core import Batch, Group, Plan, Progress, rollout
+from metis.core import Batch, Group, Plan, Progress
 from metis.core.pool import Pool
 from metis.core.state import Stateful
-from metis.curricula.filtering import FULL, decided, prompts, rollout_count, shortage
+from metis.curricula.filtering import FULL, decided, dynamic_sampling, rollout_count, shortage
 from metis.errors import require, require_at_least
 from metis.signal import INFORMATIVE, top_b
 
@@ -70,18 +71,12 @@ class Ragen2(Stateful):
         return group.teaches(self.delta) and (group.variance or 0.0) >= self.least
 
     def step(self, pool: Pool, progress: Progress) -> Plan[Batch]:
-        groups: list[Group] = []
-        kept: list[int] = []
-        rounds, ties = 0, progress.rng("ties")
-        while len(kept) < self.batch and rounds < self.rounds:
-            size = math.ceil(self.multiplier * self.batch)
-            fresh = pool.sample(size, exclude=prompts(groups))
-            if not fresh:
-                break
-            groups += yield from rollout(fresh, self.group)
-            kept = self.chosen(groups, ties)
-            rounds += 1
-        return self.filtered(groups, kept, rounds)
+        size = math.ceil(self.multiplier * self.batch)
+        choose = partial(self.chosen, ties=progress.rng("ties"))
+        sampled = yield from dynamic_sampling(
+            pool, size, self.group, self.batch, self.rounds, choose
+        )
+        return self.filtered(*sampled)
 
     def chosen(self, groups: Sequence[Group], ties: random.Random) -> list[int]:
         """Positions of the groups to train on."""

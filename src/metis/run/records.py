@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from metis.core import Batch
+from metis.core import Batch, Group
 from metis.signal import advantages
 
 LEAST = 0.01
@@ -71,17 +71,21 @@ def exemplar_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
         }
 
 
+def group_columns(group: Group) -> dict[str, Any]:
+    """A group's prompt, rewards, tokens written, and number of failed rollouts."""
+    return {
+        "prompt": group.prompt.id,
+        "category": group.prompt.category,
+        "rewards": list(group.rewards),
+        "tokens": [int(trajectory.loss_mask.sum()) for trajectory in group.trajectories],
+        "failed": group.failed,
+    }
+
+
 def rollout_rows(step: int, batch: Batch) -> Iterator[dict[str, Any]]:
     """One row per trained group."""
     for group in batch.groups:
-        row = {
-            "step": step,
-            "prompt": group.prompt.id,
-            "category": group.prompt.category,
-            "rewards": list(group.rewards),
-            "tokens": [int(trajectory.loss_mask.sum()) for trajectory in group.trajectories],
-            "failed": group.failed,
-        }
+        row = {"step": step, **group_columns(group)}
         if group.reports:
             row["reported"] = [dict(report) for report in group.reports]
         yield row

@@ -327,6 +327,14 @@ class _Selection:
                 self._drop(plan, waiting, pick)
 
 
+def _next(proposal: Plan[list[Pick]], reply: Any) -> tuple[Request[Any] | None, list[Pick]]:
+    """The next request of a proposal; None at its end, and then its picks."""
+    try:
+        return proposal.send(reply), []
+    except StopIteration as end:
+        return None, end.value
+
+
 class Selector(_Selection):
     """Any curriculum in one's own training loop.
 
@@ -337,14 +345,11 @@ class Selector(_Selection):
 
     def propose(self) -> list[Pick]:
         """The next prompts to roll out; those of earlier calls may still be outstanding."""
-        proposal, reply = self._proposal(), None
-        while True:
-            try:
-                request = proposal.send(reply)
-            except StopIteration as end:
-                picks: list[Pick] = end.value
-                return picks
-            reply = self._ask(request)
+        proposal = self._proposal()
+        request, picks = _next(proposal, None)
+        while request is not None:
+            request, picks = _next(proposal, self._ask(request))
+        return picks
 
     def _ask(self, request: Request[Any]) -> Any:
         return self._asked(request)()
@@ -363,14 +368,11 @@ class AsyncSelector(_Selection):
     async def propose(self) -> list[Pick]:
         """The next prompts to roll out; those of earlier calls may still be outstanding."""
         async with self._one:
-            proposal, reply = self._proposal(), None
-            while True:
-                try:
-                    request = proposal.send(reply)
-                except StopIteration as end:
-                    picks: list[Pick] = end.value
-                    return picks
-                reply = await self._ask(request)
+            proposal = self._proposal()
+            request, picks = _next(proposal, None)
+            while request is not None:
+                request, picks = _next(proposal, await self._ask(request))
+            return picks
 
     async def _ask(self, request: Request[Any]) -> Any:
         answer = self._asked(request)

@@ -4,10 +4,10 @@ import json
 import random
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 from pydantic import TypeAdapter, ValidationError
 from rich import progress
@@ -15,7 +15,7 @@ from rich.console import Console
 
 from metis import files
 from metis.config import Config
-from metis.core import Curriculum, Group, Progress, Prompt, Rollout
+from metis.core import Curriculum, Progress, Prompt, Rollout
 from metis.core.drive import drive
 from metis.core.pool import Pool
 from metis.core.requests import Reply, Request
@@ -24,6 +24,7 @@ from metis.report.tables import duration
 from metis.run.folder import Folder, read_log
 from metis.run.meter import Meter
 from metis.run.recording import Expected, Kept, Recorder, unknown
+from metis.run.records import group_columns
 from metis.run.waiting import Heartbeat
 from metis.settings.sections import curriculum_of
 from metis.surveys.facts import PromptOutcome
@@ -173,7 +174,7 @@ def collect(
         with _counting(engine, view):
             groups = engine.answer(Rollout(prompts[start : start + size], group))
         recorder.answers("survey", 0, groups)
-        played = list(_rows(groups))
+        played = [{**group_columns(group), "cut_off": group.cut_off} for group in groups]
         folder.append("outcomes", played)
         outcomes += [PromptOutcome.of(row) for row in played]
         view.save(group * len(outcomes))
@@ -184,18 +185,6 @@ def _counting(engine: Playable, view: SurveyView) -> AbstractContextManager[None
     """Report every finished rollout to the view, if the engine can."""
     counting = getattr(engine, "counting", None)
     return nullcontext() if counting is None else counting(view.play)
-
-
-def _rows(groups: Sequence[Group]) -> Iterator[Mapping[str, Any]]:
-    for group in groups:
-        yield {
-            "prompt": group.prompt.id,
-            "category": group.prompt.category,
-            "rewards": list(group.rewards),
-            "tokens": [int(trajectory.loss_mask.sum()) for trajectory in group.trajectories],
-            "failed": group.failed,
-            "cut_off": group.cut_off,
-        }
 
 
 def judging(settings: Config) -> Curriculum:

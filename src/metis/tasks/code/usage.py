@@ -49,16 +49,20 @@ def _pages(processes: int, name: str, fields: list[bytes]) -> int:
     """The resident pages of a process; where its first thread has ended, the others tell."""
     if fields[STATE] != b"Z" or int(fields[THREADS]) < 2:
         return int(fields[RESIDENT])
-    descriptor = os.open(f"{name}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=processes)
-    try:
-        threads = os.listdir(descriptor)
-    finally:
-        os.close(descriptor)
     largest = 0
-    for thread in threads:
+    for thread in _threads(processes, name):
         with contextlib.suppress(OSError):
             largest = max(largest, int(_fields(processes, f"{name}/task/{thread}")[RESIDENT]))
     return largest
+
+
+def _threads(processes: int, name: str) -> list[str]:
+    """The thread ids of a process."""
+    descriptor = os.open(f"{name}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=processes)
+    try:
+        return os.listdir(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _in_sockets(processes: int) -> int:
@@ -169,13 +173,10 @@ class Mappings:
         elif not threads and self._asked != name:
             self._asked = name
             with contextlib.suppress(OSError):
-                folder = os.open(f"{name}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=processes)
-                try:
-                    listed = os.listdir(folder)
-                finally:
-                    os.close(folder)
                 self._waiting += [
-                    (name, f"{name}/task/{each}/maps") for each in listed if each != name
+                    (name, f"{name}/task/{each}/maps")
+                    for each in _threads(processes, name)
+                    if each != name
                 ]
 
     def close(self) -> None:
