@@ -1,1 +1,1 @@
-"""Programs as answers: the tests they are run against, in a sandbox."""
+"""Code as the answer: programs are run against tests in a sandbox."""

@@ -1,8 +1,8 @@
-"""bubblewrap's command line: a read-only system, no network, no devices, one private folder.
+"""bubblewrap's command line: read-only system, no network, no devices, one private folder.
 
-The root user is nobody inside, and outside a user that has no other process: the kernel counts no
-processes of root's, and what it counts for a user, such as descriptors under way, is shared by all
-of that user's sandboxes.
+A sandbox that root starts runs as nobody inside and as an otherwise unused uid outside: the kernel
+enforces no process limit for root, and its other per-user limits, such as file descriptors in
+flight, would be shared by all sandboxes of one uid.
 """
 
 import functools
@@ -22,13 +22,13 @@ from metis.tasks.code import seccomp, visible
 
 NOBODY = 65534
 NOBODIES = range(0x70000000, 0x7FFFFFFF)
-"""Users of the host that no system gives to anybody."""
+"""Host uids that no system assigns."""
 PYTHON = "METIS_SANDBOX_PYTHON"
-"""The variable that names another interpreter for programs."""
+"""Environment variable: the Python interpreter that runs programs."""
 DEVICES = ("null", "full", "random", "urandom")
-"""Without `zero`, whose shared mappings are memory that no process need show."""
+"""Not `zero`: its shared mappings are memory that counts for no process."""
 SETTINGS = ("/etc/ld.so.cache", "/etc/alternatives")
-"""Files by which programs and libraries of /usr are looked up."""
+"""Files that the lookup of programs and libraries in /usr needs."""
 ENVIRONMENT = {
     "HOME": "/tmp",
     "TMPDIR": "/tmp",
@@ -50,7 +50,7 @@ INSTALLERS = {
 
 
 class SandboxMissing(MetisError):
-    """There is no bubblewrap, or it does not hold here what it has to; no program is run then."""
+    """bubblewrap is missing or does not isolate on this machine; no program is run."""
 
 
 def install_command(package: str = "bubblewrap") -> str:
@@ -66,15 +66,14 @@ def executable() -> str:
     program = shutil.which("bwrap")
     if program is None:
         raise SandboxMissing(
-            "bubblewrap is not installed, and programs are run in no other way: "
-            f"{install_command()}"
+            f"bubblewrap is not installed, and programs are only run inside it: {install_command()}"
         )
     return program
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python for programs, and the folders outside /usr that it needs."""
+    """The Python interpreter that runs programs, and the folders outside /usr that it needs."""
 
     path: str
     folders: tuple[str, ...]
@@ -82,12 +81,12 @@ class Interpreter:
 
 @functools.cache
 def interpreter() -> Interpreter:
-    """This process's own Python, without its packages; the system's where that one lies in a folder
-    that the sandbox's user cannot open."""
+    """This process's Python without its packages, or the system's if the sandbox's user cannot
+    read this one."""
     named = os.environ.get(PYTHON)
     if named:
         if not reachable(Path(named)):
-            raise SandboxMissing(f"{PYTHON} = {named!r}: no file that {_user()} can execute")
+            raise SandboxMissing(f"{PYTHON} = {named!r}: {_user()} cannot execute it")
         return _described(named)
     own = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     if reachable(Path(own)) and reachable(Path(sys.base_prefix) / "lib"):
@@ -95,7 +94,7 @@ def interpreter() -> Interpreter:
     system = os.path.realpath("/usr/bin/python3")
     if not reachable(Path(system)):
         raise SandboxMissing(
-            f"{own!r} lies where {_user()} cannot execute it, and there is no /usr/bin/python3: "
+            f"{own!r} cannot be executed by {_user()}, and there is no /usr/bin/python3: "
             f"set {PYTHON} to a Python that everybody can execute"
         )
     return Interpreter(system, ())
@@ -106,7 +105,7 @@ def _described(path: str) -> Interpreter:
     try:
         answer = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
-        raise SandboxMissing(f"{PYTHON} = {path!r}: no Python ({error})") from error
+        raise SandboxMissing(f"{PYTHON} = {path!r}: not a Python interpreter ({error})") from error
     return _with_folders(os.path.realpath(path), answer.stdout.strip())
 
 
@@ -122,7 +121,7 @@ def _user() -> str:
 
 
 def reachable(path: Path) -> bool:
-    """True where the sandbox's user can open a file or folder."""
+    """True if the sandbox's user can read a file or folder."""
     path = path.absolute()
     if os.geteuid():
         return os.access(path, os.R_OK | os.X_OK)
@@ -135,9 +134,9 @@ def reachable(path: Path) -> bool:
 
 
 def identity() -> int | None:
-    """The user and group that a launch by root drops to; None where it is not root's.
+    """The uid and gid that a sandbox started by root runs as; None if this user is not root.
 
-    A container may not have all users; there it is nobody.
+    In a container that does not map all uids it is nobody.
     """
     if os.geteuid():
         return None
@@ -165,10 +164,10 @@ def filter_program() -> bytes:
 def command(
     room: int, libraries: Sequence[Path], files: Mapping[str, int], syscalls: int
 ) -> list[str]:
-    """The options of a sandbox whose private folder holds `room` bytes.
+    """bubblewrap's command line, for a private folder of `room` bytes.
 
-    `files` are the descriptors of files that it has, by their paths there; `syscalls` is the
-    descriptor of the filter.
+    `files` are descriptors of files to copy in, by their path in the sandbox; `syscalls` is the
+    descriptor of the seccomp filter.
     """
     words = [executable(), "--unshare-all", "--unshare-user", "--disable-userns"]
     words += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
@@ -192,12 +191,12 @@ def command(
 
 
 def library_paths(count: int) -> list[str]:
-    """Paths of the folders of packages in the sandbox."""
+    """Paths of the library folders inside the sandbox."""
     return [f"/libraries/{number}" for number in range(count)]
 
 
 def _system(path: str) -> list[str]:
-    """A folder of the root that is a link into /usr on merged systems, and a folder on others."""
+    """Options for /bin, /lib or /lib64: a link into /usr on merged systems, else a folder."""
     if os.path.islink(path):
         return ["--symlink", os.readlink(path).lstrip("/"), path]
     return ["--ro-bind", path, path] if os.path.isdir(path) else []

@@ -1,10 +1,10 @@
-"""Testlib checkers: programs in C++ that decide whether an output is right.
+"""Testlib checkers: C++ programs that decide whether an output is correct.
 
-A checker is compiled once, in a sandbox, into `METIS_HOME/checkers` under the digest of its source
-and header, and runs in a sandbox of its own. It is called as `checker input output answer` and ends
-with status 0 for a right output, 1 or 2 for a wrong one, 3 for an answer that is wrong itself.
-`testlib.h` (Mike Mirzayanov, MIT) is fetched once from the package index, or is the file that
-`METIS_TESTLIB` names.
+A checker is compiled once, in a sandbox, into `METIS_HOME/checkers` under the hash of its source
+and header, and runs in a sandbox of its own. It is called as `checker input output answer`; its
+exit status is 0 for a correct output, 1 or 2 for a wrong one, and 3 if the answer itself is wrong.
+`testlib.h` (Mike Mirzayanov, MIT) is downloaded once from the package index, or read from the file
+in `METIS_TESTLIB`.
 """
 
 import functools
@@ -41,7 +41,7 @@ CHECKING = Limits(cpu_seconds=10, wall_seconds=20, memory_mb=1024, processes=4, 
 BINARY = "/checker"
 RIGHT, WRONG, PRESENTATION, POINTS = 0, 1, 2, 7
 VERSION = 1
-"""Of how checkers are compiled."""
+"""Version of the compilation, part of the hash."""
 LONGEST = 200
 
 COMPILE = """
@@ -78,21 +78,21 @@ def check(*texts):
 
 
 class BadChecker(MetisError):
-    """A checker that cannot be compiled, or that refuses the answer it is to compare with."""
+    """A checker that does not compile, or that rejects the expected output."""
 
 
 class CheckerSession:
     """A compiled checker in its sandbox."""
 
     def __init__(self, source: str, until: float = math.inf) -> None:
-        """`until` is the time after which it decides no more, and no output is right."""
+        """`until` is the deadline; after it every output counts as wrong."""
         self._binary, self._until = compiled(source), until
         self._session: Session | None = None
 
     def check(self, stdin: str, output: str, answer: str) -> tuple[bool, str]:
-        """True where the output is right, and the checker's remark.
+        """Whether the output is correct, and the checker's comment.
 
-        A checker that fails on the output counts against it, unless it fails on the answer too.
+        If the checker crashes, the output is wrong, unless it also rejects the expected output.
         """
         status, remark = self._status(stdin, output, answer)
         if status not in (RIGHT, WRONG, PRESENTATION, POINTS):
@@ -103,7 +103,7 @@ class CheckerSession:
         return status == RIGHT, remark
 
     def _status(self, *texts: str) -> tuple[int | None, str]:
-        """The status that the checker ends with; None where it does not end by itself."""
+        """The checker's exit status and comment; None if it reached a limit."""
         try:
             if self._session is None:
                 files = {BINARY: self._binary}
@@ -121,7 +121,7 @@ class CheckerSession:
 
 
 def compiled(source: str) -> bytes:
-    """The binary of a checker, compiled if it has not been before."""
+    """The binary of a checker, from the cache if it was compiled before."""
     header = testlib() if "testlib.h" in source else ""
     digest = hashlib.sha256(f"{VERSION}\0{header}\0{source}".encode()).hexdigest()
     path = fetched.home() / "checkers" / digest
@@ -142,7 +142,7 @@ def compiled(source: str) -> bytes:
 def _compile(source: str, header: str) -> bytes:
     if shutil.which("g++") is None:
         command = install_command("g++")
-        raise MetisError(f"testlib checkers are compiled with g++, which is missing: {command}")
+        raise MetisError(f"testlib checkers need g++, which is not installed: {command}")
     session = Session(COMPILE, COMPILING)
     try:
         made = unpack(Exchange(session).value("compiled", source, header))

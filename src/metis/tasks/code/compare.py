@@ -1,4 +1,4 @@
-"""Equality of outputs and of returned values, decided outside the sandbox."""
+"""Comparison of outputs and returned values, outside the sandbox."""
 
 import hashlib
 import json
@@ -10,11 +10,11 @@ from metis.tasks.code.inside.plain import pack, unpack
 TOLERANCE = 1e-6
 ALIKE = {"tuple": "list", "frozenset": "set"}
 DEEPEST = 100
-"""Levels of lists, and characters of a number."""
+"""Maximum nesting depth of lists, and characters of a number."""
 
 
 def same_output(output: str, expected: str) -> bool:
-    """Equal tokens, white space apart; numbers with a decimal point within 1e-6, relative or
+    """True if all whitespace-separated tokens are equal; decimal numbers within 1e-6, relative or
     absolute."""
     given, wanted = output.split(), expected.split()
     return len(given) == len(wanted) and all(map(_same_token, given, wanted))
@@ -39,10 +39,10 @@ def _decimal(token: str) -> bool:
 
 
 def same_value(packed: Any, expected: Any) -> bool:
-    """Python's equality of a packed value with plain data, except that a list equals a tuple, and
-    floats are equal within 1e-6.
+    """True if a packed value equals plain data, as in Python, but lists equal tuples, and floats
+    are compared within 1e-6.
 
-    A program chose the value, so none of its objects is hashed, and nothing raises.
+    The value is untrusted: none of its objects is hashed, and no error is raised.
     """
     try:
         return _same(packed, pack(expected), 0)
@@ -77,8 +77,8 @@ def _same(given: Any, wanted: Any, depth: int) -> bool:
 
 
 def _opened(packed: Any) -> tuple[str, Any]:
-    """The kind of a packed value, for which lists and tuples are one, and all numbers; and what it
-    holds."""
+    """The kind and the content of a packed value; lists and tuples are one kind, and so are all
+    numbers."""
     if isinstance(packed, int | float):
         return "number", packed
     if not isinstance(packed, dict):
@@ -94,7 +94,7 @@ def _by_key(pairs: list[list[Any]], depth: int) -> dict[bytes, Any]:
 
 
 def _digest(packed: Any, depth: int) -> bytes:
-    """Bytes that equal values share, as many for a deep value as for a number."""
+    """A hash of fixed size that is the same for equal values."""
     if depth > DEEPEST:
         raise ValueError("too deep")
     kind, content = _opened(packed)

@@ -1,7 +1,7 @@
-"""The problems that come with the package: 66 of six kinds and five levels, made for this project.
+"""The embedded problem set: 66 problems in six categories and five levels, made for this project.
 
-They stand in `problems/`, a file a category. A problem with `function` is answered by a function,
-another by a program with input and output. The first two tests are its examples.
+They are in `problems/`, one file per category. A problem with `function` asks for a function, any
+other for a program that reads stdin and writes stdout. The first two tests are its examples.
 """
 
 import ast
@@ -17,13 +17,13 @@ from metis.tasks.code.tests import Call, Io, Limits, Test
 
 CATEGORIES = ("numbers", "strings", "lists", "simulation", "search", "graphs")
 EXAMPLES = 2
-"""Tests that the statement shows."""
+"""Number of tests that are shown in the statement."""
 LIMITS = Limits(cpu_seconds=2.0, wall_seconds=6.0, memory_mb=512)
 
 
 @cache
 def problems() -> tuple[Problem, ...]:
-    """All of them, by category, the easy ones first."""
+    """All problems by category, easiest first."""
     return tuple(_problem(category, given) for category in CATEGORIES for given in _read(category))
 
 
@@ -52,7 +52,7 @@ def _problem(category: str, given: dict[str, Any]) -> Problem:
 
 
 def _signature(reference: str, function: str | None) -> list[str]:
-    """The first line of the function that is asked for."""
+    """The signature of the requested function."""
     for node in ast.parse(reference).body:
         if isinstance(node, ast.FunctionDef) and node.name == function:
             first = f"def {function}({ast.unparse(node.args)}):"

@@ -1,4 +1,4 @@
-"""A conversation with a test's process, in which nothing is taken on its word."""
+"""The protocol with a test's process, whose messages are untrusted."""
 
 import secrets
 import signal
@@ -20,7 +20,7 @@ LONGEST = 300
 
 
 class Failed(Exception):
-    """A test that is not passed: its kind and a line about it."""
+    """A test that did not pass: the kind of failure, and its message."""
 
     def __init__(self, kind: Kind, detail: str) -> None:
         super().__init__(detail)
@@ -29,15 +29,15 @@ class Failed(Exception):
 
     @classmethod
     def told(cls, told: Sequence[Any]) -> "Failed":
-        """A failure as a process told of it, which may have told anything."""
+        """From the report of an untrusted process, which may be malformed."""
         kind, detail = told if len(told) == 2 else ("", "")
         if isinstance(kind, str) and kind in FAILURES and isinstance(detail, str):
             return cls(FAILURES[kind], detail[:LONGEST].encode("utf-8", "replace").decode())
-        return cls("error", "failed without a reason")
+        return cls("error", "failed without a valid report")
 
 
 class Exchange:
-    """The one test that a session runs."""
+    """One test in a session."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -46,15 +46,15 @@ class Exchange:
         self.session.start(role, stdin, **test)
 
     def load(self, role: str = "serve", **test: Any) -> None:
-        """Load the program as a module, whose functions can be called then."""
+        """Load the program as a module, so that its functions can be called."""
         self.session.start(role, **test)
         if self.heard() != ["loaded"]:
-            raise Failed("error", "ended before it was called")
+            raise Failed("error", "the program ended before it was called")
 
     def call(self, name: str, arguments: Any, keywords: Any) -> list[Any]:
-        """`value` and the value, or `raised`, the exception, its kind and a line about it.
+        """Call a function: ["value", value], or ["raised", exception, kind of failure, message].
 
-        Arguments and values are packed, and stay so.
+        Arguments and values stay packed.
         """
         word = secrets.token_hex()
         self.session.tell(word, name, arguments, keywords)
@@ -63,10 +63,10 @@ class Exchange:
             return ["value", heard[2]]
         if heard[:1] == ["raised"] and len(heard) == 4:
             return heard
-        raise Failed("error", "answered without the word")
+        raise Failed("error", "answered without the nonce")
 
     def value(self, name: str, *arguments: Any) -> Any:
-        """The packed value of one call, after which the process is ended."""
+        """The packed value of a single call; the process is ended after it."""
         self.load()
         kind, *content = self.call(name, pack(arguments), pack({}))
         if kind == "raised":
@@ -75,32 +75,32 @@ class Exchange:
         return content[0]
 
     def script(self, code: str, method: str) -> None:
-        """Run statements in the program's process, which has to repeat a word at their end."""
+        """Run statements in the program's process, which must return a nonce at their end."""
         self.load("script", unittest="unittest" in code)
         self.session.tell(code, method)
         if self.heard() != ["ended"]:
-            raise Failed("error", "ended before its test did")
+            raise Failed("error", "the program ended before the test was done")
         word = secrets.token_hex()
         self.session.tell(word)
         if self.heard() != ["word", word]:
-            raise Failed("error", "ended without the word")
+            raise Failed("error", "ended without the nonce")
         self.end()
 
     def heard(self) -> list[Any]:
-        """The next message of the process; Failed where it ends, or reports a failure."""
+        """The next message of the process; raises Failed if it ended or reports a failure."""
         heard = self.session.hear()
         if isinstance(heard, End) or heard[:1] == ["failed"]:
             self.end(heard)
-            raise Failed("error", "ended before its test did")
+            raise Failed("error", "the program ended before the test was done")
         return heard
 
     def stop(self) -> End:
-        """End the process; Failed where a limit had ended it before."""
+        """End the process; raises Failed if it had reached a limit before."""
         self.session.stop()
         return self.end()
 
     def end(self, heard: list[Any] | End | None = None) -> End:
-        """Wait for the end of the process; Failed where it is no good one."""
+        """Wait for the end of the process; raises Failed for an error or a reached limit."""
         report: Sequence[Any] = ()
         while not isinstance(heard, End):
             report = heard[1:] if heard and heard[0] == "failed" else report
@@ -111,7 +111,7 @@ class Exchange:
 
 
 def _failure(end: End, report: Sequence[Any], cpu_seconds: float) -> Sequence[Any]:
-    """The kind of a failure and a line about it; empty where there is none."""
+    """The kind of failure and its message; empty for a normal end."""
     if end.reason == "output":
         return "output", "wrote too much"
     if end.cpu > cpu_seconds:

@@ -1,14 +1,14 @@
-"""The program in a response: the last block of Python between fences.
+"""Extracts the program from a response: its last fenced block of Python.
 
 | response | program |
 |---|---|
 | blocks marked as Python | the last of them; with `functions`, the last that defines one of these |
-| blocks without a mark only | the same among them |
-| a block that is never closed | the rest of the response: it was cut off |
+| only unmarked blocks | the same among them |
+| a block that is never closed | the rest of the response: it was truncated |
 | no block | the whole response if it is Python, else none |
 
-Thoughts between `<think>` and `</think>` are no part of a response, nor what comes before the end
-of one whose beginning is in the prompt. The indentation of a fence is taken from its block.
+Text between `<think>` and `</think>` is dropped, and so is all before a lone `</think>`, whose
+beginning is in the prompt. A block is dedented by the indentation of its fence.
 """
 
 import ast
@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 FIELDS = 500
-"""Opening braces of a response without blocks that has formatted strings: more are not parsed, as
-fields take quadratic time."""
+"""Maximum number of `{` in a response without blocks that has f-strings: parsing their fields takes
+quadratic time."""
 THINKING, THOUGHT = "<think>", "</think>"
 MARKS = ("python", "python3", "py", "py3")
 _FORMATTED = re.compile(r"[fF][rR]?['\"]")
@@ -42,7 +42,7 @@ class _Block(NamedTuple):
 
 
 def program(response: str, functions: Sequence[str] = ()) -> str:
-    """The program of a response; empty where there is none."""
+    """The program of a response; empty if there is none."""
     said = response.rpartition(THOUGHT)[2].partition(THINKING)[0]
     blocks = _blocks(said)
     if not blocks:
@@ -54,7 +54,7 @@ def program(response: str, functions: Sequence[str] = ()) -> str:
 
 
 def _blocks(text: str) -> list[_Block]:
-    """Fenced blocks in their order; a fence is closed by a bare one of its kind and length."""
+    """Fenced blocks in order; a fence is closed by a bare one of the same kind and length."""
     blocks: list[_Block] = []
     opened: _Fence | None = None
     lines: list[str] = []
@@ -73,7 +73,7 @@ def _blocks(text: str) -> list[_Block]:
 
 
 def _fence(line: str) -> _Fence | None:
-    """The fence that a line is."""
+    """The fence, if the line is one."""
     match = _FENCE.fullmatch(line)
     if match is None:
         return None
@@ -82,26 +82,26 @@ def _fence(line: str) -> _Fence | None:
 
 
 def _fence_after_text(line: str) -> _Fence | None:
-    """The fence at the end of a line, if it says that Python follows."""
+    """The fence at the end of a line of text, if it is marked as Python."""
     _, signs, mark = line.rpartition("```")
     python = signs and mark.strip().lower() in MARKS
     return _Fence(0, signs, mark.strip()) if python else None
 
 
 def _dedented(line: str, indent: int) -> str:
-    """The line without as much white space as its fence has before it."""
+    """The line without the indentation of its fence."""
     return line[min(indent, len(line) - len(line.lstrip(" \t"))) :]
 
 
 def _defines(code: str, name: str) -> bool:
-    """True of a function or a class of this name; `Class.method` asks for the class."""
+    """True if the code defines a function or class of this name; for `Class.method`, the class."""
     own = re.escape(name.partition(".")[0])
     definition = rf"^[ \t]*+(?:async[ \t]++def|def|class)[ \t]++{own}\b"
     return re.search(definition, code, re.MULTILINE) is not None
 
 
 def _is_python(text: str) -> bool:
-    """True of statements that can be parsed, and are more than a word or a sentence."""
+    """True for code that parses and is not just an expression without a call, such as a word."""
     if text.count("{") > FIELDS and _FORMATTED.search(text):
         return False
     try:
@@ -112,7 +112,7 @@ def _is_python(text: str) -> bool:
 
 
 def parsed(code: str) -> ast.Module:
-    """The tree of a module; SyntaxError or ValueError where it is none."""
+    """The syntax tree of a module; raises SyntaxError or ValueError if it does not parse."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(code)

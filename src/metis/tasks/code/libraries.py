@@ -1,4 +1,4 @@
-"""Packages that programs find in the sandbox, beside the standard library."""
+"""Libraries that programs can import in the sandbox, besides the standard library."""
 
 from collections.abc import Iterable
 
@@ -6,12 +6,12 @@ from metis.tasks.code.pool import shared
 from metis.tasks.code.tests import Limits, Script
 
 LOADING = Limits(cpu_seconds=30.0, wall_seconds=60.0, memory_mb=4096, processes=64)
-"""Bounds of importing a library."""
+"""Limits for importing a library."""
 _found: dict[str, bool] = {}
 
 
 def missing(names: Iterable[str]) -> set[str]:
-    """Names that cannot be imported in the sandbox; each is tried once in a process."""
+    """Modules that cannot be imported in the sandbox; each is tried once per process."""
     wanted = set(names)
     unknown = sorted(wanted - _found.keys())
     if unknown:

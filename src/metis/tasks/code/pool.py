@@ -1,10 +1,10 @@
-"""The scoring pool: programs run in worker processes beside generation.
+"""The scoring pool: worker processes that run programs while others are generated.
 
-A program waits until a worker is free, so its time limits are not spent waiting for a core. Tests
-that it has not passed shortly before its call is late count as timeouts, and a worker whose program
-has not come to its end by then is free when it has. A worker that is killed,
-or hangs, is replaced and its program run again, `ATTEMPTS` times in all; then its rollout fails. A
-program whose call is abandoned is killed with its worker, and leaves its place to the next.
+A program starts when a worker is free, so that its time limits do not include waiting for a core.
+Tests not finished shortly before the reward's deadline count as timeouts; a worker whose program is
+still being cleaned up then is used again afterwards. A worker that is killed or hangs is replaced,
+and its program run again, up to `ATTEMPTS` times; then the rollout fails. If nobody waits for a
+reward any more, its worker is killed and replaced.
 """
 
 import os
@@ -21,39 +21,41 @@ from metis.tasks.code.tests import Limits, Outcome, Test
 from metis.tasks.processes import ProcessPool, Worker, WorkerEnded
 
 LIBRARIES = "METIS_SANDBOX_LIBRARIES"
-"""The variable with the folders of packages for programs, as `pip install --target` makes them."""
+"""Environment variable: folders of libraries for programs, as made by `pip install --target`."""
 ATTEMPTS = 3
 GRACE = 60.0
-"""Seconds beyond the limits of all its tests after which a worker hangs."""
+"""Seconds beyond the limits of all tests after which a worker counts as hung."""
 SPARE = 3.0
-"""Seconds that are kept, of a call with a deadline, to end a program and to answer in time."""
+"""Seconds before a call's deadline that are reserved for ending the program and replying."""
 FREE = "free"
-"""A worker's word that nothing of its last program is left."""
+"""A worker's message that all processes of its last program have ended."""
 
 
 class ScoredProgram(NamedTuple):
-    """The outcome of a program, and how often it had to be run again."""
+    """The outcome of a program, and how often it was run again."""
 
     outcome: Outcome
     rescored: int
 
 
 class WorkerLost(RuntimeError):
-    """All workers that ran a program were killed, or hung."""
+    """All workers that ran a program were killed or hung."""
 
     def __str__(self) -> str:
-        return f"{ATTEMPTS} workers that ran this program one after the other were killed or hung"
+        return f"{ATTEMPTS} workers in a row were killed or hung while they ran this program"
 
 
 class SandboxPool(ProcessPool):
-    """At most `workers` processes that score programs, started when they are needed."""
+    """At most `workers` processes that score programs, started on demand."""
 
     def __init__(self, workers: int) -> None:
         super().__init__(("-m", "metis.tasks.code.worker"), workers)
 
     def run(self, program: str, tests: Sequence[Test], limits: Limits) -> ScoredProgram:
-        """Run a program; WorkerLost if no worker survives it, MetisError if none can run it,
-        Abandoned if nobody waits for it any more."""
+        """Run a program against its tests.
+
+        Raises WorkerLost if no worker survives it, MetisError if none can run it, and Abandoned
+        if nobody waits for the reward any more."""
         for attempt in range(ATTEMPTS):
             with suppress(WorkerEnded):
                 return ScoredProgram(self._outcome(program, tests, limits), attempt)
@@ -78,7 +80,7 @@ class SandboxPool(ProcessPool):
         return answer
 
     def _free(self, worker: Worker, seconds: float) -> None:
-        """Leave a worker to the next program, at once where it is free in so many seconds."""
+        """Return a worker to the pool: now if it is free within `seconds`, else from a thread."""
         if worker.says(FREE, max(0.0, seconds)):
             self.give(worker)
         else:
@@ -92,7 +94,7 @@ class SandboxPool(ProcessPool):
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """Number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -100,7 +102,7 @@ _making = threading.Lock()
 
 
 def shared(workers: int = 0) -> SandboxPool:
-    """One pool of a size for the whole process; 0 is a worker for every core."""
+    """The pool of this size, shared in the process; 0 is one worker per core."""
     with _making:
         return _shared(workers or cores())
 

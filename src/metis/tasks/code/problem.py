@@ -1,4 +1,4 @@
-"""A programming problem: what is asked, the tests of an answer, and a program that passes them."""
+"""A programming problem: statement, tests, and a reference solution."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from metis.tasks.code.tests import Asserts, Call, Io, Limits, Test
 class Problem:
     """A problem with tests.
 
-    statement   the whole text that the policy reads, without an instruction
-    tests       all of them count, each the same
-    before      code that stands before every answer, such as imports of a benchmark
-    reference   a program that passes all tests; empty where none is known
-    libraries   packages beside the standard library that reference or tests import
-    view        the text that a judge reads; empty is the prose of the statement
+    statement   the text that the policy reads, without the instruction
+    tests       equally weighted tests of an answer
+    before      code put before every answer, such as a benchmark's imports
+    reference   a program that passes all tests; empty if none is known
+    libraries   packages besides the standard library that reference or tests import
+    view        the text that a judge reads; by default the prose of the statement
     """
 
     id: str
@@ -39,19 +39,19 @@ class Problem:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """The names that tests call, each once."""
+        """The functions that the tests call, without repeats."""
         return tuple(dict.fromkeys(_called(self.tests)))
 
     @cached_property
     def instruction(self) -> str:
-        """The instruction that suits its tests."""
+        """The instruction to write a program or a function, as its tests need."""
         return PROGRAM if all(isinstance(test, Io) for test in self.tests) else FUNCTION
 
     def chat(self, instruction: str = "") -> Chat:
         return wrap(self.statement, instruction or self.instruction)
 
     def whole(self) -> "Problem":
-        """The problem with its tests: itself."""
+        """The problem with its tests, which are loaded already."""
         return self
 
     def program(self, answer: str) -> str:

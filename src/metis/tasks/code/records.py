@@ -1,7 +1,7 @@
-"""Problems as JSON: what a prepared file holds in the place of a reference answer.
+"""Problems as JSON: the ground truth column of a prepared file.
 
-Arguments and values of calls are Python literals, so that tuples and sets stay what they are. A
-problem's checker is written once.
+Arguments and values of calls are Python literals, to keep tuples and sets. A problem's checker is
+stored once.
 """
 
 import ast
@@ -15,7 +15,7 @@ from metis.tasks.code.tests import Asserts, Call, Checker, Io, Limits, Script, T
 
 
 def written(problem: Problem) -> str:
-    """The tests of a problem, and what belongs to them."""
+    """A problem's tests, limits, reference and checker as JSON."""
     checkers = {test.checker for test in problem.tests if isinstance(test, Io)} - {None}
     assert len(checkers) <= 1, f"{problem.id} has several checkers"
     record = {
@@ -30,9 +30,9 @@ def written(problem: Problem) -> str:
 
 
 def read(name: str, statement: str, record: Mapping[str, Any], **about: Any) -> Problem:
-    """The problem of a record; ValueError, KeyError or TypeError where it is none.
+    """The problem of a record; raises ValueError, KeyError or TypeError if the record is invalid.
 
-    Tests of one's own may have plain JSON in the place of literals.
+    User-written tests may have plain JSON instead of literals.
     """
     source = str(record.get("checker") or "")
     checker = Checker(source) if source else None
@@ -52,7 +52,7 @@ def read(name: str, statement: str, record: Mapping[str, Any], **about: Any) -> 
 
 
 def loads(text: str) -> dict[str, Any]:
-    """A record from its JSON."""
+    """Parse a record."""
     record = json.loads(text)
     if not isinstance(record, dict):
         raise ValueError("not an object")
@@ -75,7 +75,7 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         raise ValueError(
-            f"{text!r} is no Python literal; a call's `arguments` are a list, such as [1, 2]"
+            f"{text!r} is not a Python literal; a call's `arguments` are a list, such as [1, 2]"
         ) from None
 
 

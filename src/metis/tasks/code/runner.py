@@ -1,4 +1,4 @@
-"""Tests of one program, each decided from what its process did; none of that raises here."""
+"""Runs the tests of one program; whatever the program does becomes a result, not an exception."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from metis.tasks.code.tests import Asserts, Call, Checker, Io, Kind, Limits, Res
 
 
 class Runner:
-    """A program's sandbox, replaced when a test has spoilt it, and those of its asserts and its
+    """The sandbox of a program, replaced when a test breaks it, and those of its asserts and
     checkers."""
 
     def __init__(
@@ -27,8 +27,9 @@ class Runner:
         room: int = 0,
         until: float = math.inf,
     ) -> None:
-        """`until` is the time, as `time.monotonic` has it, at which the last test ends, and after
-        which only the end of the block waits for sandboxes that have not ended."""
+        """`until` is the deadline (`time.monotonic`) of the last test.
+
+        Sandboxes that have not ended by then are waited for on leaving the context."""
         self._program, self._limits = program, limits
         self._libraries, self._room, self._until = libraries, room, until
         self._session: Session | None = None
@@ -73,7 +74,7 @@ class Runner:
             self._io(exchange, test)
         elif isinstance(test, Call):
             if not same_value(exchange.value(test.function, *test.arguments), test.expected):
-                raise Failed("wrong", "another value than expected")
+                raise Failed("wrong", "not the expected value")
         elif isinstance(test, Script):
             exchange.script(test.code, test.method)
         else:
@@ -90,7 +91,7 @@ class Runner:
         return self._session
 
     def _settle(self) -> float:
-        """Leave both sandboxes as a next test needs them; the seconds of this one."""
+        """Prepare both sandboxes for the next test; returns this test's seconds."""
         seconds = self._session.seconds if self._session else 0.0
         try:
             for session in (self._session, self._tester):
@@ -116,7 +117,7 @@ class Runner:
         exchange.start("io", test.stdin)
         output = exchange.end().stdout
         if test.checker is None:
-            right, remark = same_output(output, test.expected), "another output than expected"
+            right, remark = same_output(output, test.expected), "not the expected output"
         else:
             session = self._checkers.get(test.checker)
             session = session or CheckerSession(test.checker.source, self._until)
@@ -126,7 +127,7 @@ class Runner:
             raise Failed("wrong", remark)
 
     def _asserts(self, exchange: Exchange, test: Asserts) -> None:
-        """Statements in another sandbox, whose calls are passed on to the program."""
+        """Run asserts in another sandbox; their calls are passed on to the program's."""
         if self._tester is None:
             self._tester = Session("", self._limits, until=self._until)
         self._tester.beside = (exchange.session,)
@@ -138,7 +139,7 @@ class Runner:
         try:
             while (heard := tester.heard()) != ["ended"]:
                 if heard[:1] != ["call"] or len(heard) != 4:
-                    raise Failed("error", "asserts that tell of something else than a call")
+                    raise Failed("error", "the asserts sent something other than a call")
                 answer, first, *rest = exchange.call(*heard[1:])
                 raised = rest
                 self._tester.tell(answer, first, *rest[1:])

@@ -1,8 +1,8 @@
-"""`run`: a program against its tests, in a sandbox that nothing gets out of.
+"""`run`: runs a program against its tests in a sandbox.
 
-One sandbox serves all tests of a program, with a process for each. Expected outputs never enter it.
-A pass counts only with a word that the program cannot know: the expected output itself, one drawn
-for each call, or the end of statements that run elsewhere.
+A program's tests share one sandbox, with a process each. Expected outputs never enter it. A pass
+needs something that the program cannot know: the expected output, a nonce drawn for each call, or
+the end of statements that run in another sandbox.
 """
 
 import functools
@@ -62,7 +62,7 @@ try:
 except BlockingIOError:
     print("limited" if started < {PROCESSES} else "late")
 """
-"""A program that starts processes until it is refused one."""
+"""A program that forks until the process limit stops it."""
 
 
 def run(
@@ -72,10 +72,11 @@ def run(
     libraries: Sequence[Path] = (),
     seconds: float = math.inf,
 ) -> Outcome:
-    """Run a Python program against tests, each within the limits, and all within so many seconds.
+    """Run a Python program against tests, each within `limits`, all within `seconds`.
 
-    It has the standard library, and the packages in `libraries`: folders as `pip install --target`
-    makes them. Nothing that it does raises; SandboxMissing where there is no sandbox to run it in.
+    It can import the standard library and the packages in `libraries`, folders as made by `pip
+    install --target`. Whatever it does is a result, not an exception; SandboxMissing is raised if
+    this machine cannot run the sandbox.
     """
     with scored(program, tests, limits, libraries, seconds) as outcome:
         return outcome
@@ -89,8 +90,8 @@ def scored(
     libraries: Sequence[Path] = (),
     seconds: float = math.inf,
 ) -> Iterator[Outcome]:
-    """The same, in time; the end of the block waits for the end of all processes, which may take
-    longer."""
+    """Like `run`, with the outcome on time; leaving the context waits until all processes have
+    ended, which may take longer."""
     until = time.monotonic() + seconds
     for folder in libraries:
         if not bubblewrap.reachable(folder):
@@ -112,7 +113,7 @@ def scored(
 
 @functools.cache
 def ready() -> None:
-    """Make sure that the sandbox holds, once in a process; SandboxMissing where it does not."""
+    """Check once per process that the sandbox isolates; raises SandboxMissing if not."""
     bubblewrap.executable()
     with Runner(FORKS, Limits(processes=PROCESSES)) as runner:
         result = runner.result(Io("", "limited"))

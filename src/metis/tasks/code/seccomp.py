@@ -1,21 +1,20 @@
-"""A seccomp filter: system calls that no answer to a problem needs, refused with EPERM.
+"""The seccomp filter: refuses, with EPERM, system calls that no answer to a problem needs.
 
-They are those that reach other processes or kernel interfaces, those that change how processes are
-scheduled or where their memory lies, those whose memory neither RLIMIT_AS nor the size of a file
-system bounds, and those that would outlast a test. Calls that are newer than this filter do not
-exist (ENOSYS). Some calls are refused by their arguments:
+These reach other processes or kernel interfaces, change scheduling or memory placement, take memory
+that neither RLIMIT_AS nor the file system's size bounds, or have effects that outlast a test. Calls
+newer than this filter do not exist (ENOSYS). Some calls are refused depending on their arguments:
 
 | call | refused |
 |---|---|
 | `socket`, `socketpair` | families without namespaces, such as AF_VSOCK; not TCP or UDP |
-| `setsockopt` | larger buffers, buffers that are a process's own pages, and filters |
-| `fcntl` | larger pipes, leases, notices, hints that outlast a test |
+| `setsockopt` | larger buffers, zero-copy buffers, and filters |
+| `fcntl` | larger pipes, leases, notifications, hints that outlast a test |
 | `mmap` | shared memory without a file |
-| `madvise` | memory sent to swap, where no process shows it |
-| `prctl` | another filter, as `seccomp` sets one |
-| `prlimit64` | limits of other processes |
-| `rt_sigaction` | a new action of SIGCHLD: ignored, it hides the CPU time of children |
-| `ioctl` | attributes of files, which would outlast a test |
+| `madvise` | moving memory to swap, where it counts for no process |
+| `prctl` | another seccomp filter |
+| `prlimit64` | the limits of other processes |
+| `rt_sigaction` | changing SIGCHLD: ignoring it hides the CPU time of children |
+| `ioctl` | file attributes, which outlast a test |
 
 The filter is classic BPF over `struct seccomp_data`, as `bwrap --seccomp` reads it.
 """
@@ -30,9 +29,9 @@ from typing import NamedTuple
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 X32 = 0x40000000
-"""The bit of the x32 ABI, whose calls have other numbers."""
+"""The bit of x32 calls, which have other numbers."""
 NEWEST = 456
-"""The last number that is let through; later calls have the same on all machines."""
+"""The highest call number that is allowed; newer calls have the same number on all machines."""
 REFUSED: dict[str, tuple[int, int | None]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
@@ -109,13 +108,13 @@ REFUSED: dict[str, tuple[int, int | None]] = {
     "userfaultfd": (323, 282),
     "vmsplice": (278, 75),
 }
-"""Numbers on x86_64 and on aarch64, None where there is no such call."""
+"""Call numbers on x86_64 and on aarch64, None if there is no such call."""
 WORD = 0xFFFFFFFF
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
 
 
 class Condition(NamedTuple):
-    """A word of an argument, masked, is among these values, or is not."""
+    """True if a masked word of an argument is (or, without `among`, is not) one of the values."""
 
     argument: int
     values: tuple[int, ...]
@@ -129,7 +128,7 @@ class Condition(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A call that is refused where all the conditions hold; numbers as above."""
+    """A call that is refused if all conditions hold; numbers as in `REFUSED`."""
 
     call: str
     numbers: tuple[int, int]
@@ -142,8 +141,8 @@ PROTOCOLS = (0, socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 BUFFERS = (socket.SO_SNDBUF, socket.SO_RCVBUF, 32, 33, 60)
 """The last three are SO_SNDBUFFORCE, SO_RCVBUFFORCE and SO_ZEROCOPY."""
 FILTERS = (26, 50, 51, 52)
-"""SO_ATTACH_FILTER, SO_ATTACH_BPF and their kin of sockets that share a port: a filter is compiled
-into memory of which the whole host has little, and which the filters of sandboxes need too."""
+"""SO_ATTACH_FILTER, SO_ATTACH_BPF and their REUSEPORT variants: filters are compiled into memory
+that is scarce on the whole host, and that the sandboxes' own filters need."""
 OPTIONS = (*BUFFERS, *FILTERS)
 CONTROLS = (1024, 1026, 1031, 1036, 1038)
 """F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ, F_SET_RW_HINT and F_SET_FILE_RW_HINT."""
@@ -185,7 +184,7 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 @functools.cache
 def compiled(machine: str) -> bytes:
-    """The filter for a machine as `platform.machine` names it; a KeyError for others."""
+    """The filter for a machine, as named by `platform.machine`; KeyError for unknown ones."""
     column = list(AUDIT_ARCH).index(machine) if machine in AUDIT_ARCH else None
     if column is None:
         raise KeyError(machine)
@@ -207,7 +206,7 @@ def compiled(machine: str) -> bytes:
 
 
 def _by_arguments(refusal: Refusal, column: int) -> list[bytes]:
-    """Steps that refuse a call or go on, with the call's number loaded."""
+    """BPF instructions that refuse a call by its arguments or fall through."""
     steps = [_step(RETURN, _refuse(refusal.error))]
     for condition in reversed(refusal.conditions):
         steps = [
@@ -220,7 +219,7 @@ def _by_arguments(refusal: Refusal, column: int) -> list[bytes]:
 
 
 def _comparisons(condition: Condition, rest: int) -> list[bytes]:
-    """Steps that go on where a condition holds, and skip the `rest` of them where it does not."""
+    """BPF instructions that fall through if a condition holds, and else skip the `rest`."""
     last = len(condition.values) - 1
     steps = []
     for at, value in enumerate(condition.values):

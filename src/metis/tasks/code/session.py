@@ -1,4 +1,4 @@
-"""A running sandbox for one program: its driver inside, the two pipes to it, the watch over it."""
+"""A running sandbox for one program: its driver, the pipes to it, and the watch on its limits."""
 
 import contextlib
 import dataclasses
@@ -25,11 +25,11 @@ from metis.tasks.code.watch import INTERVAL, TIMEOUT, Watch
 INSIDE = "/inside/metis/tasks/code/inside"
 FILES = ("plain.py", "frames.py", "pristine.py", "child.py", "driver.py")
 PATIENCE = 30.0
-"""Seconds that a sandbox may take to start on a busy machine."""
+"""Seconds within which a sandbox must start, on a busy machine too."""
 
 
 class Dead(Exception):
-    """The sandbox is gone, or does not answer; `kind` is what that makes of the test."""
+    """The sandbox died or does not answer; `kind` is the test's result."""
 
     def __init__(self, kind: Kind, detail: str) -> None:
         super().__init__(detail)
@@ -39,10 +39,10 @@ class Dead(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class End:
-    """The end of a test's process, as the driver saw it.
+    """The end of a test's process, as reported by the driver.
 
-    reason: `exit`, `stopped`, or `output` where it wrote too much.
-    status: of the process, negative for a signal.
+    reason: `exit`, `stopped`, or `output` if it wrote too much.
+    status: the exit status, negative for a signal.
     """
 
     reason: str
@@ -56,9 +56,9 @@ class End:
 class Session:
     """A sandbox that has compiled a program and waits for tests.
 
-    Its limits are held whenever this side waits for it, or for a session `beside` it. A test that
-    is beyond one ends with the whole sandbox: that is killed at once, and `close` waits for its
-    end, which may take seconds where its processes have much to give back.
+    Limits are checked while this process waits for it, or for a session `beside` it. A test that
+    exceeds one ends the whole sandbox: it is killed at once, and `close` waits for its end, which
+    may take seconds if its processes have much memory to free.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class Session:
         files: Mapping[str, bytes] | None = None,
         until: float = math.inf,
     ) -> None:
-        """`room` is the size of the largest input in bytes; `files` are further files to see;
-        `until` is the time at which any test ends."""
+        """`room` is the size of the largest input in bytes; `files` are more files for the program;
+        `until` is the deadline of all tests."""
         self.limits, self.running, self._until = limits, False, until
         self.last: End | None = None
         self.beside: tuple[Session, ...] = ()
@@ -118,7 +118,7 @@ class Session:
         self._watch = Watch(handed, self.limits)
 
     def _compilation(self) -> tuple[Kind, str] | None:
-        """The failure of the program's compilation."""
+        """The kind and message of a compilation error, or None."""
         self._deadline = min(time.monotonic() + self.limits.wall_seconds, self._until)
         try:
             failure = json.loads(self._receive()[1])
@@ -140,7 +140,7 @@ class Session:
         self._send(b"M", json.dumps(message).encode())
 
     def hear(self) -> list[Any] | End:
-        """The next message of the test's process, empty where it is none; or its end."""
+        """The next message of the test's process (empty if malformed), or its end."""
         letter, content = self._receive()
         if letter == b"E":
             self.running, self.last = False, End(**json.loads(content))
@@ -153,7 +153,7 @@ class Session:
         return message if isinstance(message, list) else []
 
     def stop(self) -> None:
-        """End the test at once; its end is still to be heard."""
+        """End the test at once; `hear` then returns its end."""
         self._send(b"S", b"")
 
     def _send(self, letter: bytes, content: bytes) -> None:
@@ -186,7 +186,7 @@ class Session:
                 return
 
     def hold(self) -> None:
-        """Look whether a limit has been passed, where it is time to; the sandbox is ended then."""
+        """Check the limits, if it is time to; kill the sandbox and raise Dead above one."""
         now = time.monotonic()
         late = now >= self._deadline
         if not late and (not self.running or now < self._looked + INTERVAL):
@@ -200,18 +200,19 @@ class Session:
 
     @property
     def seconds(self) -> float:
-        """How long the last test took, or the one that runs has taken."""
+        """Seconds of the last test, or of the running one so far."""
         return self.last.seconds if self.last else time.monotonic() - self._began
 
     def _said(self) -> str:
-        """The last line that bubblewrap or the driver wrote to stderr."""
+        """The last line of stderr, from bubblewrap or the driver."""
         size = os.fstat(self._errors).st_size
         lines = os.pread(self._errors, min(size, 4096), 0).decode("utf-8", "replace").splitlines()
         return lines[-1] if lines else ""
 
     def close(self, until: float = math.inf) -> bool:
-        """End all processes of the sandbox; True once none is left, False at that time where some
-        have not ended by then: nothing is run in it any more, and it is to be closed again."""
+        """End all processes of the sandbox; False if some are left at the deadline.
+
+        It then runs no more tests, and must be closed again."""
         if self._watch is not None:
             self._watch.kill()
             if not self._watch.ended(max(0.0, until - time.monotonic())):
@@ -265,7 +266,7 @@ def _unusable(reason: str) -> str:
 
 @contextlib.contextmanager
 def _file(content: bytes) -> Iterator[int]:
-    """A descriptor of a file in memory with this content."""
+    """The descriptor of an in-memory file with this content."""
     descriptor = os.memfd_create("metis")
     try:
         left = memoryview(content)
@@ -279,6 +280,6 @@ def _file(content: bytes) -> Iterator[int]:
 
 @functools.cache
 def _sources() -> dict[str, bytes]:
-    """The files of the driver, by their paths in the sandbox."""
+    """The driver's source files, by their path in the sandbox."""
     folder = resources.files("metis.tasks.code.inside")
     return {f"{INSIDE}/{name}": (folder / name).read_bytes() for name in FILES}

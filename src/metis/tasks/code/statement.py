@@ -1,8 +1,8 @@
-"""Statements of problems: as the policy reads them, and as a judge does.
+"""Problem statements, for the policy and for a judge.
 
-The paper's judge sees the prose alone, without the sections Constraints, Input, Output, Examples
-and Notes, which would crowd its context. Sites name their sections in many ways, so that more are
-left out here: limits, scoring, subtasks, hints, explanations and tests.
+The paper's judge reads only the prose, without the sections Constraints, Input, Output, Examples
+and Notes, to keep its prompt short. Sites name sections differently, so limits, scoring, subtasks,
+hints, explanations and tests are dropped as well.
 """
 
 import re
@@ -30,12 +30,12 @@ _HEADING = re.compile(r"\s*(?:#{1,6}\s+\S.*|\*\*[^*]+\*\*:?|-{3,}\s*\S.*?-{3,})\
 
 
 def wrap(statement: str, instruction: str) -> Chat:
-    """The chat that asks a problem."""
+    """The chat that asks the policy to solve a problem."""
     return [{"role": "user", "content": f"{statement}\n\n{instruction}".strip()}]
 
 
 def prose(statement: str) -> str:
-    """The statement without its formal sections; all of it where nothing else is left."""
+    """The statement without its formal sections; all of it if nothing else is left."""
     kept: list[str] = []
     formal = False
     for line in statement.splitlines():

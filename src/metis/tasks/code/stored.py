@@ -1,6 +1,6 @@
 """Problems of a prepared file, whose tests stay on disk until an answer is scored.
 
-The tests of CodeContests+ or LiveCodeBench are gigabytes, and every reward worker has them all.
+The tests of CodeContests+ or LiveCodeBench take gigabytes, and every reward worker loads the file.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from metis.tasks.code.problem import Problem
 from metis.tasks.code.statement import FUNCTION, PROGRAM, wrap
 
 LIGHT = ("prompt", "extra_info")
-"""Columns that are read at once."""
+"""Columns that are read when the file is opened."""
 
 
 class Entry(Protocol):
-    """A problem that may have to be read."""
+    """A problem whose tests may still be on disk."""
 
     @property
     def id(self) -> str: ...

@@ -1,8 +1,7 @@
-"""Programming: problems with tests, and programs as answers.
+"""The code task: programming problems with tests; the reward is the share of tests passed.
 
-Without a file the problems are those of the package (`embedded`). A file is one that `metis prepare
-code` wrote (parquet with the columns verl reads), or JSON lines with a `problem` and `tests` in
-every row. A response earns the fraction of all tests that its program passes in the sandbox.
+Without a file it uses the embedded problems. A file is parquet from `metis prepare code` (with the
+columns that verl reads), or JSON lines with a `problem` and `tests` in every row.
 """
 
 import hashlib
@@ -31,14 +30,14 @@ from metis.tasks.file import read_rows
 class Code:
     """Settings of the code task.
 
-    path          problems to train on: .parquet, .jsonl or .jsonl.gz; empty is the embedded set
-    heldout_path  problems to test on, another such file; empty draws them from `path`
-    heldout       how many to test on, drawn by the seed; of heldout_path, 0 is all
-    instruction   what follows the statement; empty asks for a program or a function, as tests need
-    checkers      let a problem's own checker decide, where it has one, which needs g++; false
-                  compares outputs word by word
-    seconds       CPU seconds that a test may take at most, where its problem allows more
-    workers       programs that run at a time, each in a process; 0 is one for every core
+    path          training problems: .parquet, .jsonl or .jsonl.gz; by default the embedded set
+    heldout_path  held-out problems, another such file; by default drawn from `path`
+    heldout       number of held-out problems, drawn by the seed; with heldout_path, 0 is all
+    instruction   text after the statement; by default asks for a program or function, as tests need
+    checkers      judge outputs by a problem's own checker, if it has one (needs g++); false
+                  compares them word by word
+    seconds       maximum CPU seconds of a test, for problems that allow more
+    workers       programs that run at the same time, each in a process; 0 is one per core
     """
 
     path: str = ""
@@ -56,7 +55,7 @@ class Code:
 
 
 class CodeProblems:
-    """Problems to train and to test on, answered by programs."""
+    """Training and held-out problems, answered by programs."""
 
     rewards: Literal["continuous"] = "continuous"
 
@@ -78,14 +77,14 @@ class CodeProblems:
         return [problem.prompt for problem in self._heldout]
 
     def problem(self, name: str) -> Problem:
-        """The problem of a prompt's id, read with its tests."""
+        """The problem of a prompt by id, with its tests loaded."""
         return self._problems[name].whole()
 
     def episode(self, prompt: Prompt) -> SingleTurn:
         return self.asked(self._problems[prompt.id])
 
     def asked(self, entry: Entry) -> SingleTurn:
-        """An episode of any problem, within the limits of the settings."""
+        """An episode on any problem, with the limits of the settings."""
         chat = entry.chat(self.settings.instruction)
         return SingleTurn(
             chat,
@@ -99,7 +98,7 @@ class CodeProblems:
         return reward(response, problem, shared(self.settings.workers))
 
     def digest(self) -> str:
-        """The same for the same tests of the problems to test on."""
+        """A hash of the held-out problems' tests, equal for equal tests."""
         stored = {entry.path for entry in self._heldout if isinstance(entry, Stored)}
         files = {path: sha256(path) for path in stored}
         parts = [
@@ -111,13 +110,13 @@ class CodeProblems:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     def scorers(self) -> int:
-        """Programs that can be scored at a time; refused where there is no sandbox."""
+        """Number of programs scored at the same time; raises SandboxMissing without a sandbox."""
         sandbox.ready()
         return self.settings.workers or cores()
 
 
 def limited(problem: Problem, seconds: float) -> Problem:
-    """The problem with at most so many CPU seconds a test; real time is bounded alike."""
+    """The problem with at most this many CPU seconds per test; wall time is scaled alike."""
     limits = problem.limits
     if limits.cpu_seconds <= seconds:
         return problem
@@ -133,7 +132,7 @@ def without_checkers(problem: Problem) -> Problem:
 
 
 class CodeTask(CodeProblems):
-    """Problems to train and to test on, none of them both."""
+    """Training and held-out problems, without overlap."""
 
     def __init__(self, settings: Code, seed: int) -> None:
         others = None
@@ -162,7 +161,7 @@ def _read(path: str, key: str) -> list[Entry]:
 
 
 def read_problems(path: str, key: str) -> list[Entry]:
-    """The problems of a file, each statement once."""
+    """The problems of a file, without repeated statements."""
     if not Path(path).exists():
         raise MissingData(f"{key} = {path!r}: no such file; {prepared.remedy('code', path)}")
     problems: dict[str, Entry] = {}
@@ -183,7 +182,7 @@ def _problems(path: str, key: str) -> Iterator[Entry]:
             yield from stored.read_stored(Path(path))
         except (KeyError, TypeError, IndexError) as error:
             raise MetisError(
-                f"{key} = {path!r}: not as `metis prepare code` writes it ({error!r}); prepare it "
+                f"{key} = {path!r}: not a file of `metis prepare code` ({error!r}); prepare it "
                 "again, or use JSON lines for your own"
             ) from None
         return
@@ -194,13 +193,13 @@ def _problems(path: str, key: str) -> Iterator[Entry]:
             raise MetisError(f"{key} = {path!r}, row {number}: {error}") from None
         except (KeyError, TypeError, ValueError, SyntaxError) as error:
             raise MetisError(
-                f"{key} = {path!r}, row {number}: no problem with tests ({type(error).__name__}: "
-                f"{error}); docs/code.md has the fields of your own"
+                f"{key} = {path!r}, row {number}: not a problem with tests "
+                f"({type(error).__name__}: {error}); docs/code.md has the fields of your own"
             ) from None
 
 
 def _problem(row: dict[str, Any], prefix: str, number: int) -> Problem:
-    """A row of somebody's own."""
+    """A problem from a row of a user's JSON lines."""
     return records.read(
         prefix + (written(row.get("id")) or str(number)),
         str(row["problem"]).strip(),
@@ -216,12 +215,12 @@ def build(settings: Code, seed: int) -> CodeTask:
 
 
 def reward(response: str, problem: Problem, pool: SandboxPool | None = None) -> Reward:
-    """Score a response, with shares to log beside it.
+    """Score a response; the other entries are logged.
 
-    all_passed  1 if no test failed
-    no_code     1 if the response holds no program
-    timeouts    share of the tests that ran out of time
-    rescored    times that its worker was lost, so that the program ran again
+    all_passed  1 if all tests passed
+    no_code     1 if the response has no program
+    timeouts    share of tests that ran out of time
+    rescored    number of times that the program ran again after its worker was lost
     """
     code = program(response, problem.functions)
     if not code.strip():

@@ -1,23 +1,23 @@
-"""Tests of a program, the bounds of each, and their results.
+"""Tests of a program, their limits, and their results.
 
 | test | the program | decided |
 |---|---|---|
 | `Io` | reads stdin, writes stdout | outside the sandbox |
 | `Call` | one call with plain data | outside the sandbox |
-| `Asserts` | called with plain data by statements in another sandbox | in that sandbox |
-| `Script` | shares its process with the statements | in the program's process |
+| `Asserts` | called with plain data, from statements in another sandbox | in that sandbox |
+| `Script` | runs in one process with the statements | in the program's process |
 
 Plain data is None, numbers, strings, bytes, ranges, and lists, tuples, sets and dicts of them.
 
 | result | the program |
 |---|---|
-| `passed` | did what the test asks |
-| `wrong` | gave another output or value, or broke an assertion |
-| `error` | raised, ended with a status other than 0, or died of a signal |
-| `timeout` | used up its CPU or wall time |
-| `memory` | used up its memory |
+| `passed` | passed the test |
+| `wrong` | gave a wrong output or value, or failed an assertion |
+| `error` | raised, exited with a status other than 0, or was killed by a signal |
+| `timeout` | exceeded its CPU or wall time |
+| `memory` | exceeded its memory |
 | `output` | wrote too much |
-| `blocked` | ended on something that the sandbox refuses: files, network, processes |
+| `blocked` | failed at something that the sandbox refuses: files, network, processes |
 """
 
 from collections import Counter
@@ -32,15 +32,14 @@ Kind = Literal["passed", "wrong", "error", "timeout", "memory", "output", "block
 
 @dataclass(frozen=True)
 class Checker:
-    """A program in C++ that includes `testlib.h` and decides whether an output is right."""
+    """A testlib checker: a C++ program that decides whether an output is correct."""
 
     source: str
 
 
 @dataclass(frozen=True)
 class Io:
-    """A text on standard input, and the output that is expected: equal tokens, or a checker's
-    word."""
+    """Input on stdin, and the expected output: compared token by token, or by a checker."""
 
     stdin: str
     expected: str
@@ -49,9 +48,9 @@ class Io:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function with plain data, and the value that it has to return.
+    """A function call with plain data, and the expected value.
 
-    `Class.method` is called on an instance that is made without arguments.
+    `Class.method` is called on an instance created without arguments.
     """
 
     function: str
@@ -61,10 +60,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Asserts:
-    """Statements that call functions of the program by their names, with plain data.
+    """Statements that call functions of the program by name, with plain data.
 
-    They run in a sandbox of their own, so the program cannot see them. The test is passed when they
-    end without an exception.
+    They run in a sandbox of their own, so that the program cannot see them. The test passes if they
+    raise nothing.
     """
 
     code: str
@@ -73,11 +72,10 @@ class Asserts:
 
 @dataclass(frozen=True)
 class Script:
-    """Statements that run in the program's own process, after it; for tests that patch, or that
-    pass objects.
+    """Statements that run in the program's process, after it: for tests that patch or pass objects.
 
     With `method`, such as `TestCases.test_1`, they define unittest classes, and that method is the
-    test. A program that means to can deceive such a test; its result says `in_process`.
+    test. A malicious program can deceive such a test; its result has `in_process`.
     """
 
     code: str
@@ -86,11 +84,11 @@ class Script:
 
 Test = Io | Call | Asserts | Script
 SHOWN, LONGEST = 3, 400
-"""Tests that are written down for who reads along, and the characters of each of their parts."""
+"""Number of tests shown in transcripts, and maximum characters of each of their parts."""
 
 
 def written_down(tests: Sequence[Test]) -> str:
-    """The first tests as text, and how many more there are."""
+    """The first tests as text, with the number of further ones."""
     parts = [_written(test) for test in tests[:SHOWN]]
     left = len(tests) - SHOWN
     return "\n\n".join([*parts, *([f"and {left:,} more"] if left > 0 else [])])
@@ -112,16 +110,17 @@ def _start(text: str) -> str:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one test.
+    """Limits of one test.
 
-    cpu_seconds: of all its processes together, as seen every 25 ms.
-    wall_seconds: from start to end; a test that is not over by then is killed.
-    memory_mb: resident, of all its processes together, as seen every 25 ms; and of each one's
-        address space.
-    processes: at one time, threads included.
+    cpu_seconds: of all its processes together, checked every 25 ms.
+    wall_seconds: from start to end; a test that takes longer is killed.
+    memory_mb: resident memory of all its processes together, checked every 25 ms; also the address
+        space of each.
+    processes: at the same time, threads included.
     file_mb: of all its files together, and of each.
-    output_kb: on stdout, and of a returned value.
-    timeouts: after so many of a program, its other tests are not run and count as such; 0 runs all.
+    output_kb: of stdout, and of a returned value.
+    timeouts: after this many timeouts of a program its other tests count as timeouts without being
+        run; 0 runs all.
     """
 
     cpu_seconds: float = 10.0
@@ -142,9 +141,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Result:
-    """One test: its kind, a line about it, the seconds it took.
+    """The result of one test: kind, message, and seconds.
 
-    `in_process` when the test was decided in the program's own process.
+    `in_process`: the test was decided in the program's own process.
     """
 
     kind: Kind
@@ -159,7 +158,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of a program, in the order of its tests."""
+    """The results of a program's tests, in order."""
 
     results: tuple[Result, ...]
 
@@ -173,10 +172,10 @@ class Outcome:
 
     @property
     def fraction(self) -> float:
-        """The share of tests passed; 0 where there are none."""
+        """The share of tests passed; 0 without tests."""
         return self.passed / self.total if self.total else 0.0
 
     @property
     def kinds(self) -> dict[Kind, int]:
-        """Tests of each kind that occurs."""
+        """Number of tests by kind of result."""
         return dict(Counter(result.kind for result in self.results))

@@ -1,11 +1,12 @@
-"""The CPU time and the memory that all processes of a sandbox use together, as its /proc tells.
+"""CPU time and memory of all processes of a sandbox together, read from its /proc.
 
-Data in sockets is the kernel's memory, also that of sockets which nobody has open any more. A
-socket counts as all that its buffers may hold; those of TCP grow, but not beyond what the kernel
-holds for TCP in all.
+Memory includes the kernel's. Data in sockets is kernel memory, even if no process has the socket
+open any more: each socket counts with the maximum of its buffers, TCP sockets at most with what the
+kernel reports for TCP.
 
-So is what it keeps of mappings, of which no page need be resident, and which a fork copies: neither
-RLIMIT_AS nor resident memory bounds it. They are counted a little at each look (`Mappings`).
+The kernel's records of memory mappings count too: a mapping needs no resident page, and a fork
+copies it, so neither RLIMIT_AS nor resident memory bounds them. They are counted in small steps
+(`Mappings`).
 """
 
 import contextlib
@@ -19,9 +20,9 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 TICK = os.sysconf("SC_CLK_TCK")
 LARGEST = ("/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/net/ipv4/tcp_wmem")
 FIRST = "1"
-"""The driver, which is no part of a test."""
+"""The process id of the driver, which is not part of a test."""
 STATE, CPU_TIMES, THREADS, RESIDENT = 0, slice(11, 15), 17, 21
-"""Fields of `stat` after the name; CPU times include those of children that were waited for."""
+"""Fields of /proc/PID/stat after the name; CPU times include those of reaped children."""
 
 
 class Usage(NamedTuple):
@@ -30,7 +31,7 @@ class Usage(NamedTuple):
 
 
 def usage(processes: int) -> Usage:
-    """Of all processes but the first; `processes` is a descriptor of the sandbox's /proc."""
+    """Usage of all processes except the driver; `processes` is a descriptor of their /proc."""
     cpu = pages = 0
     for name in os.listdir(processes):
         if name.isdigit() and name != FIRST:
@@ -46,7 +47,7 @@ def _fields(processes: int, path: str) -> list[bytes]:
 
 
 def _pages(processes: int, name: str, fields: list[bytes]) -> int:
-    """The resident pages of a process; where its first thread has ended, the others tell."""
+    """Resident pages of a process, read from another thread if its first one has ended."""
     if fields[STATE] != b"Z" or int(fields[THREADS]) < 2:
         return int(fields[RESIDENT])
     largest = 0
@@ -66,7 +67,7 @@ def _threads(processes: int, name: str) -> list[str]:
 
 
 def _in_sockets(processes: int) -> int:
-    """The most that sockets of the sandbox hold, in bytes."""
+    """Maximum bytes held by the sandbox's sockets."""
     counts = _counts(processes, "sockstat")
     sockets = counts.get("sockets", {}).get("used", 0)
     if not sockets:
@@ -79,7 +80,7 @@ def _in_sockets(processes: int) -> int:
 
 
 def _counts(processes: int, name: str) -> dict[str, dict[str, int]]:
-    """Rows such as `TCP: inuse 2 mem 7`."""
+    """Parsed rows such as `TCP: inuse 2 mem 7`."""
     tables = {}
     with contextlib.suppress(OSError):
         for line in _content(processes, f"{FIRST}/net/{name}").decode().splitlines():
@@ -90,7 +91,7 @@ def _counts(processes: int, name: str) -> dict[str, dict[str, int]]:
 
 
 def _content(folder: int, path: str) -> bytes:
-    """A small file of the kernel's."""
+    """The content of a small /proc file."""
     descriptor = os.open(path, os.O_RDONLY, dir_fd=folder)
     try:
         return os.read(descriptor, 4096)
@@ -100,7 +101,7 @@ def _content(folder: int, path: str) -> bytes:
 
 @functools.cache
 def _buffers() -> tuple[int, int]:
-    """The bytes that one socket may hold, and one of TCP beside these."""
+    """Maximum bytes of a socket's buffers, and the additional ones of a TCP socket."""
     with socket.socket(socket.AF_UNIX) as one:
         kinds = (socket.SO_SNDBUF, socket.SO_RCVBUF)
         default = max(one.getsockopt(socket.SOL_SOCKET, kind) for kind in kinds)
@@ -112,16 +113,16 @@ def _buffers() -> tuple[int, int]:
 
 
 MAPPING = 1536
-"""Bytes that a mapping counts as: what the kernel keeps of it after a few forks."""
+"""Bytes that a mapping counts as: the kernel's record of it after a few forks."""
 BETWEEN_COUNTS = 0.25
 """Seconds between two counts."""
 COUNTING = 0.005
-"""Seconds of a look: a process may have 65,530 mappings, which take about 0.03."""
+"""Seconds per step: reading a process's maximum of 65,530 mappings takes about 0.03."""
 PIECE = 1 << 16
 
 
 class Mappings:
-    """The mappings of processes by their names in a /proc; the first process is left out."""
+    """Number of memory mappings by process in a /proc, except the first process."""
 
     def __init__(self, first: str) -> None:
         self._first = first
@@ -132,7 +133,7 @@ class Mappings:
         self._count, self._next = 0, time.monotonic() + BETWEEN_COUNTS
 
     def memory(self, processes: int) -> int:
-        """Bytes for those that live and were counted so far; `processes` is the /proc."""
+        """Bytes of the mappings counted so far, of live processes; `processes` is the /proc."""
         names = {name for name in os.listdir(processes) if name.isdigit()} - {self._first}
         until = time.monotonic() + COUNTING
         if until >= self._next and not self._waiting and not self._open:
@@ -144,7 +145,7 @@ class Mappings:
         return MAPPING * sum(self._counts.values())
 
     def _step(self, processes: int) -> bool:
-        """Go on with a count; False where there is nothing to count."""
+        """Continue counting; False if nothing is left to count."""
         if self._open is None:
             if not self._waiting:
                 return False
@@ -166,7 +167,7 @@ class Mappings:
         return True
 
     def _go_on(self, processes: int, name: str) -> None:
-        """Ask the threads of a process whose first one has ended, until one tells."""
+        """If a process's first thread has ended, read the mappings from its other threads."""
         threads = [each for each in self._waiting if each[0] == name]
         if self._count:
             self._waiting = [each for each in self._waiting if each not in threads]

@@ -1,8 +1,8 @@
-"""Folders of the host that a sandbox shows, read-only, and those in them that it hides.
+"""The host's folders that are mounted read-only into a sandbox, and those hidden in them.
 
-Hidden is whatever may hold the answers: installed packages, this package, its data, the working
-folder, and all in /usr that is no part of a system. A folder that also holds what Python needs
-stays, and the folders in it on the way to the data are hidden instead.
+Whatever may contain answers is hidden: installed packages, this package, its data, the working
+folder, and folders in /usr that are not part of a system. If such a folder also has files that
+Python needs, the narrower folders around the data are hidden instead.
 """
 
 import functools
@@ -19,16 +19,16 @@ from metis.data.fetched import home
 
 SYSTEMS = (Path("/usr"), Path("/usr/local"))
 PARTS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "include", "share", "local")
-"""Folders of a system; others, such as `src`, are not shown."""
+"""Folders of /usr that are part of a system; others, such as `src`, are hidden."""
 
 
 LOOK = 1.0
-"""Seconds between two looks at the host's folders: a new one is hidden from the next look on, as it
-is from sandboxes that start after it, not from those that run."""
+"""Seconds between two scans of the host's folders: a new folder is hidden from sandboxes that start
+after the next scan, not from running ones."""
 
 
 def mounts(folders: Sequence[str]) -> list[str]:
-    """Options of bubblewrap for /usr and the folders of a Python elsewhere."""
+    """bubblewrap's options for /usr, and for the folders of a Python outside it."""
     data = os.environ.get("METIS_DATA") or "data"
     answers = (Path(metis.__file__).parent, Path(data), home(), Path.cwd())
     return _mounts(tuple(folders), answers, int(time.monotonic() / LOOK))
@@ -52,14 +52,14 @@ def _mounts(folders: tuple[str, ...], answers: tuple[Path, ...], look: int) -> l
 
 
 def _others() -> list[Path]:
-    """Folders of /usr that are no part of a system, and not empty."""
+    """Non-empty folders of /usr that are not part of a system."""
     entries = (path for system in SYSTEMS if system.is_dir() for path in sorted(system.iterdir()))
     others = (path for path in entries if path.name not in PARTS and _can_be_hidden(path))
     return [path for path in others if not os.access(path, os.R_OK) or any(path.iterdir())]
 
 
 def _secrets(shown: Sequence[Path], answers: Sequence[Path]) -> list[Path]:
-    """Folders that may hold the answers, the outermost ones."""
+    """The outermost folders that may contain answers."""
     packages, needed = _of_pythons(tuple(shown))
     hideable = set(packages)
     for path in answers:
@@ -70,7 +70,7 @@ def _secrets(shown: Sequence[Path], answers: Sequence[Path]) -> list[Path]:
 
 @functools.cache
 def _of_pythons(shown: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
-    """Folders of installed packages, and those of what Python needs."""
+    """Folders of installed packages, and folders that Python needs."""
     libraries = [path for folder in shown for path in glob.glob(f"{folder}/python3*")]
     needed = [Path(path).resolve() for path in libraries if os.path.exists(f"{path}/os.py")]
     needed += [*shown, Path("/usr/lib", sysconfig.get_config_var("MULTIARCH") or "")]
@@ -84,7 +84,7 @@ def _of_pythons(shown: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
 
 
 def _outermost(path: Path, shown: Sequence[Path], needed: Sequence[Path]) -> list[Path]:
-    """The widest folder around a path that is shown and holds nothing that Python needs."""
+    """The widest mounted folder around a path without anything that Python needs, if any."""
     around = [*reversed(path.parents), path]
     inside = (at for at in around if any(_within(at, folder) for folder in shown))
     free = (at for at in inside if not any(at == part or _within(part, at) for part in needed))
@@ -96,7 +96,7 @@ def _within(path: Path, folder: Path) -> bool:
 
 
 def _can_be_hidden(path: Path) -> bool:
-    """True for a folder to which the sandbox's user can find the way."""
+    """True for a folder that the sandbox's user can reach."""
     try:
         if path.is_symlink() or not path.is_dir():
             return False

@@ -1,8 +1,8 @@
-"""The limits of a sandbox, held from outside of it.
+"""Enforces the limits of a sandbox from outside.
 
-Before it has read a program, the driver hands over three descriptors: of itself, of its /proc, and
-of the private folder. With them every process of the sandbox can be seen and ended, whatever the
-driver does, or is kept from doing.
+Before it reads a program, the driver hands over file descriptors of itself, of its /proc and of the
+private folder. With them all processes of the sandbox can be measured and killed, even if the
+driver hangs.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from metis.tasks.code.tests import Kind, Limits
 from metis.tasks.code.usage import FIRST, Mappings, usage
 
 INTERVAL = 0.025
-"""Seconds between two looks at what a test uses."""
+"""Seconds between two checks of a test's usage."""
 FILES = 4096
 TIMEOUT: tuple[Kind, str] = ("timeout", "ran out of time")
 MEMORY: tuple[Kind, str] = ("memory", "ran out of memory")
@@ -24,16 +24,17 @@ TOO_MANY_FILES: tuple[Kind, str] = ("memory", "made too many files")
 
 
 class Watch:
-    """A look at a sandbox from outside, and its end."""
+    """Measures a sandbox from outside, and kills it."""
 
     def __init__(self, handed: socket.socket, limits: Limits) -> None:
-        """`handed` is the socket on which the driver has sent the descriptors."""
+        """`handed` is the socket on which the driver sent its file descriptors."""
         _, (self._first, self._processes, self._folder), _, _ = socket.recv_fds(handed, 1, 3)
         self._limits, self._mappings = limits, Mappings(FIRST)
 
     def excess(self, late: bool = False) -> tuple[Kind, str] | None:
-        """The limit that all processes of a test together are beyond; what takes its time is not
-        looked at where it is `late`."""
+        """The limit that the processes of a test together exceed, or None.
+
+        If it is `late` the slow check, of memory mappings, is skipped."""
         used = usage(self._processes)
         memory = used.memory + (0 if late else self._mappings.memory(self._processes))
         if memory > self._limits.memory_mb << 20:
@@ -44,12 +45,12 @@ class Watch:
         return TIMEOUT if used.cpu_seconds > self._limits.cpu_seconds else None
 
     def kill(self) -> None:
-        """Kill the first process, before whose end the kernel ends all others of its namespace."""
+        """Kill process 1; the kernel then kills all others of its namespace."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._first, signal.SIGKILL)
 
     def ended(self, seconds: float) -> bool:
-        """True once all processes have ended, which may take as long; nothing is looked at then."""
+        """Wait up to `seconds`; True if all processes have ended, and the watch is closed."""
         poller = select.poll()
         poller.register(self._first, select.POLLIN)
         if not poller.poll(None if seconds == math.inf else 1000 * seconds):

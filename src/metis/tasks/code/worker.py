@@ -1,8 +1,8 @@
-"""A worker of the scoring pool: a process that runs one program after the other in the sandbox.
+"""A worker process of the scoring pool, which runs programs in the sandbox, one at a time.
 
-Run as a program with the descriptor of its connection. An outcome is sent in time, and word that it
-is `FREE` once all processes of the program have ended. It ends when the other side does; what it
-runs at that moment dies with it.
+It is started with the file descriptor of its connection. It sends an outcome by the deadline, and
+`FREE` when all processes of the program have ended. It ends with its parent, and so does a program
+that it is running.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from metis.tasks.code.sandbox import scored
 
 
 def main() -> None:
-    """Answer requests, each a program with its tests and bounds, until there are no more."""
+    """Answer requests (a program, its tests, limits and deadline) until the connection closes."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # it is inherited where it is ignored
     connection = Connection(int(sys.argv[1]))
     named = os.environ.get(LIBRARIES, "").split(os.pathsep)

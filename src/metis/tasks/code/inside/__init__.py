@@ -1,1 +1,1 @@
-"""Files that run inside the sandbox; standard library only, and nothing of this package."""
+"""Files that run inside the sandbox; they only import the standard library and each other."""

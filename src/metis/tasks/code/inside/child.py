@@ -1,13 +1,13 @@
-"""The process of one test: confined first, then the program, in one of four roles.
+"""The process of one test: sets its resource limits, then runs the program in one of four roles.
 
 | role | runs |
 |---|---|
 | `io` | the program as `__main__`, on stdin and stdout |
-| `serve` | the program as a module, then calls of its functions with plain data |
+| `serve` | the program as a module, then calls its functions with plain data |
 | `script` | the program, then statements in the same namespace |
-| `drive` | statements, for which functions of a program elsewhere are called |
+| `drive` | statements that call functions of a program in another sandbox |
 
-Whatever it says of itself counts only against it, but for the word that it is asked to repeat.
+Its messages are untrusted: they can only fail the test, except for a nonce that it must return.
 """
 
 from __future__ import annotations  # the system's Python may be 3.9
@@ -30,7 +30,7 @@ from metis.tasks.code.inside import frames, plain
 from metis.tasks.code.inside.pristine import Pristine
 
 DOWN, UP = 3, 4
-"""Descriptors of the messages to and from this process."""
+"""File descriptors of the messages to and from this process."""
 HIGH = 64
 LONGEST = 300
 DESCRIPTORS = 128
@@ -48,11 +48,11 @@ REFUSED = {
     errno.ECONNREFUSED,
     errno.EAFNOSUPPORT,
 }
-"""Errors with which the sandbox answers what it does not allow."""
+"""Error numbers of system calls that the sandbox does not allow."""
 
 
 def run(test: dict[str, Any], program: Any, limits: dict[str, Any], given: list[int]) -> None:
-    """The whole life of the process; `given` are its five descriptors."""
+    """Run the test and exit; `given` are the process's five file descriptors."""
     status = 1
     try:
         _take(given)
@@ -68,7 +68,7 @@ def run(test: dict[str, Any], program: Any, limits: dict[str, Any], given: list[
 
 
 def _take(given: list[int]) -> None:
-    """Make the given descriptors 0 to 4, and close all others."""
+    """Renumber the given file descriptors to 0 to 4, and close all others."""
     moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, HIGH) for descriptor in given]
     for number, descriptor in enumerate(moved):
         os.dup2(descriptor, number, inheritable=number < DOWN)
@@ -103,7 +103,7 @@ def _hear() -> Any:
 
 
 def _failure(error: BaseException, wrong: type[BaseException] | None = None) -> tuple[str, ...]:
-    """A report of a failure: its kind, which is wrong for exceptions of that type, and a line."""
+    """The report of a failure: kind and message; exceptions of type `wrong` are a wrong answer."""
     if wrong and isinstance(error, wrong):
         kind = "wrong"
     elif isinstance(error, MemoryError):
@@ -116,7 +116,7 @@ def _failure(error: BaseException, wrong: type[BaseException] | None = None) -> 
 
 
 def _described(error: BaseException) -> str:
-    """The exception, its message, and the line of the program that it arose in."""
+    """The exception's type and message, and the line of the program that raised it."""
     text = type(error).__name__
     try:
         message = str(error)[:LONGEST]
@@ -139,7 +139,7 @@ def _module(name: str) -> types.ModuleType:
 
 
 def _leave() -> None:
-    """The end of an interpreter, up to the flushing of its output."""
+    """Shut down as an interpreter does: join threads, run atexit handlers, flush output."""
     import atexit
 
     if "threading" in sys.modules:
@@ -162,7 +162,7 @@ def io(test: dict[str, Any], program: Any) -> int:
 
 
 def _load(program: Any) -> dict[str, Any]:
-    """The namespace of a program that is a module."""
+    """Run the program as a module; returns its namespace."""
     module = _module("__test__")
     exec(program, vars(module))
     return vars(module)
@@ -182,7 +182,7 @@ def serve(test: dict[str, Any], program: Any) -> int:
 
 
 def _function(namespace: dict[str, Any], name: str) -> Any:
-    """A function, or `Class.method` of an instance that is made without arguments."""
+    """A function by name; `Class.method` is bound to an instance created without arguments."""
     first, *rest = name.split(".")
     if first not in namespace:
         raise NameError(f"the program has no {first!r}")
@@ -199,7 +199,7 @@ def script(test: dict[str, Any], program: Any) -> int:
 
 
 def _script(test: dict[str, Any], program: Any) -> Iterator[Callable[[], object]]:
-    """What loads the program; then the test, with what was put aside before."""
+    """Yields a call that loads the program; then runs the test with the saved originals."""
     pristine = Pristine(test["unittest"], globals(), vars(frames), vars(plain))
     namespace = vars(_module("__test__"))
     restore, own_changed, run = pristine.restore, pristine.own_changed, pristine.run
@@ -242,10 +242,10 @@ def drive(test: dict[str, Any], program: Any) -> int:
 
 
 def _remote(name: str) -> Callable[..., Any]:
-    """A function of the program, which runs elsewhere.
+    """A stub for a function of the program, which runs in another sandbox.
 
-    Its exceptions are raised here, but for those that a loop takes for its end: of them `map` and
-    `all` would make a pass.
+    Its exceptions are raised here, except for StopIteration, which would end a `map` or `all`
+    early and let the test pass.
     """
 
     def call(*arguments: Any, **keywords: Any) -> Any:

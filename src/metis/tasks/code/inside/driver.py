@@ -1,8 +1,8 @@
-"""Process 1 of a sandbox: forks a process for each test, serves it, clears up after it.
+"""Process 1 of a sandbox: forks a process for each test, passes on its messages, cleans up.
 
-No process inside can signal it, as process 1, or read its memory and descriptors, as it is not
-dumpable. It knows no expected output. What a test's process writes is passed on unread. Limits of
-time and memory are held from outside, by the descriptors that it hands over first.
+Processes in the sandbox cannot signal it (it is process 1) or read its memory and file descriptors
+(it is not dumpable). It has no expected outputs, and passes on a test's messages unread. Time and
+memory limits are enforced from outside, with the descriptors that it hands over first.
 """
 
 from __future__ import annotations  # the system's Python may be 3.9
@@ -27,7 +27,7 @@ PR_SET_DUMPABLE = 4
 HOME = "/tmp"
 ROOT = "/inside"
 HEADROOM = 65536
-"""Bytes of messages beyond the output's limit."""
+"""Bytes of messages allowed beyond the output limit."""
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def _hand_over(to: int) -> None:
-    """Send descriptors of this process, of its /proc and of the private folder."""
+    """Send file descriptors of this process, of /proc and of the private folder."""
     kind = resource.RLIMIT_NOFILE
     before = resource.getrlimit(kind)
     resource.setrlimit(kind, (before[1], before[1]))  # it bounds what a user has under way
@@ -73,7 +73,7 @@ def _hand_over(to: int) -> None:
 
 
 def _compiled(source: str, memory: int) -> tuple[Any, tuple[str, str] | None]:
-    """The program, or the kind of its failure and a line about it."""
+    """The compiled program, or the kind and message of the failure."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (memory, before[1]))
     try:
@@ -87,7 +87,7 @@ def _compiled(source: str, memory: int) -> tuple[Any, tuple[str, str] | None]:
 
 
 class Run:
-    """One test, from its process's start to the last of its traces."""
+    """One test, from the start of its process to the cleanup."""
 
     def __init__(
         self, test: dict[str, Any], limits: dict[str, Any], control: int, answer: int
@@ -129,7 +129,7 @@ class Run:
         }
 
     def _watch(self) -> str:
-        """Serve the process until it ends, or has to be ended; the reason of that."""
+        """Pass messages until the process ends or must be killed; returns the reason."""
         self.poller = select.poll()
         for descriptor in (self.out, self.up, self.ended, self.control):
             self.poller.register(descriptor, select.POLLIN)
@@ -176,7 +176,7 @@ class Run:
         return ""
 
     def _sweep(self) -> int:
-        """End all processes but this one; the status of the test's own."""
+        """Kill all processes but this one; returns the exit status of the test's own."""
         status = -signal.SIGKILL
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
@@ -198,7 +198,7 @@ class Run:
 
 
 def _read(descriptor: int) -> bytes | None:
-    """The bytes that are there now; none at the end, None where there are none yet."""
+    """The bytes available now; empty at the end of file, None if there are none yet."""
     try:
         return os.read(descriptor, 65536)
     except BlockingIOError:
@@ -206,7 +206,7 @@ def _read(descriptor: int) -> bytes | None:
 
 
 def _file(content: bytes) -> int:
-    """A file without a name, open at its start."""
+    """An unnamed temporary file with this content, open at its start."""
     descriptor = os.open(HOME, os.O_TMPFILE | os.O_RDWR)
     left = memoryview(content)
     while left:
@@ -216,7 +216,7 @@ def _file(content: bytes) -> int:
 
 
 def _clear(folder: str) -> bool:
-    """Delete all that is in a folder, and reset its mode and times; False where that fails."""
+    """Empty a folder, and reset its mode and times; False if that fails."""
     try:
         os.chmod(folder, 0o700)
         with os.scandir(folder) as entries:

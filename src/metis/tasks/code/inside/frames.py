@@ -1,11 +1,11 @@
-"""Frames on a pipe: a length, a letter, the content.
+"""The framing of messages on a pipe: length, a letter for the type, content.
 
 | letter | from | content |
 |---|---|---|
 | `P` | outside | the program and its limits |
-| `R` | driver | first that it runs, then the failure of the program's compilation, or null |
+| `R` | driver | first: it is running; then: the program's compilation error, or null |
 | `T` | outside | a test |
-| `M` | outside, or the test's process | a message between the two, which the driver passes on |
+| `M` | outside, or the test's process | a message to the other, passed on by the driver |
 | `S` | outside | stop the test |
 | `E` | driver | the end of the test |
 """
@@ -15,7 +15,7 @@ from os import write as _begin
 
 HEAD = 5
 COST = 64
-"""Bytes of room that a frame takes beside its own: each is passed on by itself."""
+"""Bytes that a frame counts as, besides its own: each is passed on separately."""
 
 
 def frame(letter: bytes, content: bytes) -> bytes:
@@ -29,7 +29,7 @@ def write(descriptor: int, letter: bytes, content: bytes) -> None:
 
 
 def read(descriptor: int) -> tuple[bytes, bytes]:
-    """The next frame; an EOFError where the other side has closed."""
+    """The next frame; raises EOFError if the other side has closed the pipe."""
     head = _exactly(descriptor, HEAD)
     return head[4:], _exactly(descriptor, int.from_bytes(head[:4], "big"))
 
@@ -45,14 +45,14 @@ def _exactly(descriptor: int, count: int) -> bytes:
 
 
 class Inbox:
-    """Frames out of bytes that come in pieces; no more than `room` of them in all."""
+    """Assembles frames from chunks, at most `room` bytes in total."""
 
     def __init__(self, room: int) -> None:
         self.room = room
         self._held = bytearray()
 
     def add(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
-        """The frames that are whole now; a ValueError where they exceed the room."""
+        """The frames that are complete now; raises ValueError above `room`."""
         self._held += chunk
         self.room -= len(chunk)
         frames = []

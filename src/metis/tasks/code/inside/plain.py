@@ -1,17 +1,18 @@
-"""Plain data in the types of JSON: all that passes between a program's process and others.
+"""Plain data encoded as JSON: the only values exchanged with a program's process.
 
-A value that JSON lacks is an object whose only key is its type. Unpacking makes nothing else.
+A value of a type that JSON lacks is an object with the type as its only key. Unpacking creates
+plain data only.
 """
 
 from typing import Any
 
 SIMPLE = 1 << 53
-"""Integers from here on are written in hexadecimal, which Python reads at any length."""
+"""Integers from here on are written in hexadecimal, which Python parses at any length."""
 ITEMS = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
 
 
 class NotPlain(Exception):
-    """A value that is no plain data."""
+    """A value that is not plain data."""
 
 
 def pack(value: Any) -> Any:
@@ -39,7 +40,7 @@ def pack(value: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """The Python number that a scalar of numpy or another library stands for."""
+    """The Python number of a scalar of numpy or another library."""
     item = getattr(value, "item", None)
     number = item() if callable(item) else None
     if type(number) in (bool, int, float, complex, str, bytes):

@@ -1,10 +1,10 @@
-"""What a test in the program's own process relies on, as it was before the program ran.
+"""Protects a test that runs in the program's own process from monkey-patching by the program.
 
-Builtins and this side's own modules are set back once the program is loaded, by calls that were
-made up before and look nothing up. This side has a `json` of its own.
-`unittest` is imported first and then put aside: a program that imports it has a copy of its own,
-and whatever it does to that is nothing to the test. What it does once its test runs is found
-afterwards. A method passes only if it was called and nothing was raised: no result is asked.
+Builtins and the harness's own modules are restored after the program is loaded, by calls prepared
+before that look nothing up. The harness has its own copy of `json`.
+`unittest` is imported before and set aside: a program that imports it gets another copy, and can
+only patch that one. Patches while the test runs are detected after it. A method passes only if it
+was called and raised nothing: no result object is trusted.
 """
 
 from __future__ import annotations  # the system's Python may be 3.9
@@ -20,17 +20,17 @@ PACKAGE = "unittest"
 OWN = "json"
 PARTS = ("case", "suite", "mock", "async_case")
 SHAPE = ("__code__", "__defaults__", "__kwdefaults__", "__wrapped__")
-"""What a function does, as far as it can be exchanged."""
+"""The attributes that define what a function does and can be replaced."""
 LAZY = {"__annotations__", "__annotations_cache__", "__warningregistry__"}
-"""Made by the interpreter when there is a reason."""
+"""Created by the interpreter on demand."""
 
 
 class Pristine:
-    """Builtins, `unittest` where a test needs it, and what this side consists of, which are `own`
-    names of modules; made before the program runs.
+    """A snapshot, from before the program runs, of builtins, the harness's modules (`own`, their
+    namespaces), and `unittest` if the test needs it.
 
-    undo: calls that set back builtins and the own modules, down to the code of functions.
-    kinds: classes of the own modules with the names of their members.
+    undo: calls that restore builtins and the harness's modules, down to the code of functions.
+    kinds: the classes of these modules, with the names of their members.
     """
 
     def __init__(self, unittest: bool, *own: dict[str, Any]) -> None:
@@ -54,7 +54,7 @@ class Pristine:
         self._before = _content(self._namespaces)
 
     def restore(self) -> None:
-        """Undo the rest of what the program did while it was loaded, after all of `undo`."""
+        """Remove trace functions and bring back `unittest`; called after all of `undo`."""
         self._trace(None)
         self._profile(None)
         if self._modules:
@@ -66,7 +66,7 @@ class Pristine:
         return [name for name in list(self._loaded) if name.partition(".")[0] == package]
 
     def run(self, case: type[Any], method: str) -> None:
-        """Run a method of a test case with its fixtures; an exception where it does not pass."""
+        """Run a method of a test case with its fixtures; raises unless it passes."""
         parent = self._modules[f"{PACKAGE}.case"].TestCase
         if not issubclass(case, parent):
             raise TypeError(f"{case.__name__} is no unittest.TestCase")
@@ -88,8 +88,7 @@ class Pristine:
             raise AssertionError("the program changed its test")
 
     def changed(self) -> bool:
-        """True where anything in `unittest`, a builtin, or what is this side's own, is not what it
-        was."""
+        """True if `unittest`, a builtin or the harness was patched."""
         return (
             not _same(self._builtins, vars(builtins))
             or self.own_changed()
@@ -103,7 +102,7 @@ class Pristine:
 def _undoing(
     namespaces: list[dict[str, Any]], found: dict[int, dict[str, Any]]
 ) -> Iterator[Callable[[], object]]:
-    """Calls that set back modules, and the classes and functions that are defined in them."""
+    """Calls that restore modules, and the classes and functions defined in them."""
     for names in namespaces:
         yield names.clear
         yield partial(names.update, dict(names))
@@ -119,7 +118,7 @@ def _undoing(
 
 
 def _defined(names: dict[str, Any]) -> list[Any]:
-    """The functions and classes that a module defines itself."""
+    """The functions and classes that a module defines, not those it imports."""
     return [
         value
         for value in list(names.values())
@@ -140,7 +139,7 @@ def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 
 def _looked_up(case: type[Any], parent: type[Any]) -> dict[str, Any]:
-    """What each name of a test case means for this one, and its own functions with their code."""
+    """What each name of a test case resolves to, and its own functions with their code."""
     found: dict[str, Any] = {}
     for kind in reversed(case.__mro__):
         inherited = kind in parent.__mro__
@@ -154,8 +153,8 @@ def _looked_up(case: type[Any], parent: type[Any]) -> dict[str, Any]:
 
 
 def _content(namespaces: list[dict[str, Any]], whole: bool = False) -> dict[int, dict[str, Any]]:
-    """Modules, classes and functions by their ids, each with what it consists of; of the data in
-    modules the names alone, unless it is asked for the `whole`."""
+    """Modules, classes and functions by id, each with its members; of data in modules only the
+    names, unless `whole`."""
     found: dict[int, dict[str, Any]] = {}
     for names in namespaces:
         found[id(names)] = {

@@ -1,1 +1,1 @@
-"""Published sets of programming problems, each read by its own schema: a row in, a problem out."""
+"""Published code benchmarks; each module turns a row of its data set into a problem."""

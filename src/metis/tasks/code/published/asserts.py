@@ -1,4 +1,4 @@
-"""Assertions of a benchmark as tests, each decided as far from the program as it can be.
+"""A benchmark's assertions as tests, isolated from the program as far as possible.
 
 | assertion | test |
 |---|---|
@@ -15,9 +15,9 @@ from metis.tasks.code.tests import Asserts, Script, Test
 
 
 def as_test(statements: Sequence[ast.stmt], functions: Collection[str], setup: str = "") -> Test:
-    """The test of an assertion, which is the last statement, and what it needs before it.
+    """The test of an assertion: the last statement, with those before it that it needs.
 
-    `functions` are the program's; `setup` are statements in the program's own terms.
+    `functions` are the program's; `setup` are statements that use the program's own classes.
     """
     code = "\n".join(ast.unparse(statement) for statement in statements)
     if setup:
@@ -29,7 +29,7 @@ def as_test(statements: Sequence[ast.stmt], functions: Collection[str], setup: s
 
 
 def _is_plain(node: ast.AST, functions: Collection[str], bound: Collection[str]) -> bool:
-    """True where only plain data goes to the program: names are called, or bound right here."""
+    """True if the program only gets plain data: its names are called, others are bound here."""
     called = {id(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}
     return all(
         name.id in bound or (id(name) in called and (name.id in functions or _is_builtin(name.id)))
@@ -42,7 +42,7 @@ def _is_builtin(name: str) -> bool:
 
 
 def names_in(node: ast.AST) -> set[str]:
-    """The names whose values a piece of code uses."""
+    """The names that code reads."""
     return {name.id for name in _loaded(node)}
 
 

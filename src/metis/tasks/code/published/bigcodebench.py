@@ -1,5 +1,7 @@
-"""BigCodeBench (Zhuo et al., 2024): functions that use libraries. A test is a method of its test
-case, in the program's process, since many of them patch what the function calls.
+"""BigCodeBench (Zhuo et al., 2024): functions that use libraries.
+
+A test is one method of a problem's unittest case. It runs in the program's process, since many
+methods patch what the function calls.
 """
 
 import ast
@@ -13,7 +15,7 @@ from metis.tasks.code.published.asserts import header
 from metis.tasks.code.tests import Limits, Script
 
 LIMITS = Limits(cpu_seconds=20.0, wall_seconds=40.0, memory_mb=4096, processes=64)
-"""Libraries such as pandas take seconds and threads to load."""
+"""Libraries such as pandas need seconds and threads to import."""
 
 
 def problem(row: Mapping[str, Any]) -> Problem:

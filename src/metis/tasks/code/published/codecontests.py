@@ -1,8 +1,8 @@
 """CodeContests+ (Wang et al., 2025): contest problems with generated tests and testlib checkers.
 
-The paper's three filters leave 4,432 of its 11,690 problems: a Python program among the correct
-submissions, at most 25 tests, no figure in the statement. Problems without any test, and those that
-are interactive, cannot be scored and are left out as well.
+The paper's three filters keep 4,432 of its 11,690 problems: a Python program among the correct
+submissions, at most 25 tests, no figure in the statement. Interactive problems and those without
+tests cannot be scored and are dropped as well.
 """
 
 import re
@@ -19,7 +19,7 @@ COLUMNS = (
 MOST_TESTS = 25
 PYTHON = ("py3", "python3")
 REASONS = ("no Python reference", "no tests", "too many tests", "figure", "interactive")
-"""Reasons to drop a problem; the first one that holds counts."""
+"""Reasons to drop a problem; the first that applies is reported."""
 
 _FIGURE = re.compile(
     r"<image>|<img\b|!\[|\\includegraphics|\b(?:diagram|illustration)s?\b"
@@ -33,7 +33,7 @@ _INTERACTIVE = re.compile(
 
 
 def refusal(row: Mapping[str, Any]) -> str:
-    """The reason to drop a row; empty where there is none."""
+    """The reason to drop a row; empty to keep it."""
     tests, text = row["test_cases"] or (), str(row["description"])
     holds = (
         not reference(row),
@@ -46,7 +46,7 @@ def refusal(row: Mapping[str, Any]) -> str:
 
 
 def reference(row: Mapping[str, Any]) -> str:
-    """The shortest Python program among the correct submissions; empty where there is none."""
+    """The shortest Python program among the correct submissions; empty if there is none."""
     submitted: Sequence[Mapping[str, Any]] = row["correct_submissions"] or ()
     programs = [str(one["code"]) for one in submitted if str(one["language"]).lower() in PYTHON]
     return min(programs, key=len, default="")

@@ -1,8 +1,8 @@
 """HumanEval (Chen et al., 2021): functions to complete. A test is an assertion of its `check`.
 
-An assertion in a loop is one test, with the loop; what stands before it is a part of it. Helper
-functions of a prompt that a test calls are the prompt's own, not the program's. An assertion that
-calls nothing of the program, such as `assert True`, is no test.
+An assertion in a loop is one test together with the loop; statements before it are part of it.
+Helper functions that a test calls are taken from the prompt, not from the program. An assertion
+that does not call the program, such as `assert True`, is dropped.
 """
 
 import ast
@@ -47,7 +47,7 @@ def _tests(code: str, function: str, prompt: Sequence[ast.stmt]) -> Iterator[Tes
 
 
 def _helpers(prompt: Sequence[ast.stmt], used: set[str]) -> list[ast.stmt]:
-    """The functions of a prompt that a test calls, with its imports; none where it calls none."""
+    """The prompt's functions that a test calls, with the imports; empty if it calls none."""
     functions = [node for node in prompt if isinstance(node, ast.FunctionDef) and node.name in used]
     imports = [node for node in prompt if isinstance(node, ast.Import | ast.ImportFrom)]
     return [*imports, *map(_unannotated, functions)] if functions else []
@@ -62,7 +62,7 @@ def _unannotated(function: ast.FunctionDef) -> ast.FunctionDef:
 
 
 def _is_idle(statement: ast.stmt) -> bool:
-    """True of a statement without effect: `pass`, a text or a name on a line of its own."""
+    """True for a statement without effect: `pass`, or a lone string or name."""
     match statement:
         case ast.Pass() | ast.Expr(value=ast.Constant() | ast.Name()):
             return True
@@ -70,7 +70,7 @@ def _is_idle(statement: ast.stmt) -> bool:
 
 
 class _Renamed(ast.NodeTransformer):
-    """A name in the place of another."""
+    """Replaces a name by another."""
 
     def __init__(self, old: str, new: str) -> None:
         self.old, self.new = old, new

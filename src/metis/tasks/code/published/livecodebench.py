@@ -1,7 +1,7 @@
 """LiveCodeBench (Jain et al., 2024): contest problems, most with input and output.
 
-Private tests are a pickled string, compressed. Here they are read by an unpickler that knows no
-class, so that a file can hold nothing but data. Problems of LeetCode call a method of `Solution`.
+Private tests are a compressed pickle of a string. The unpickler used here refuses all classes, so
+that a file cannot execute code. Problems from LeetCode call a method of `Solution`.
 """
 
 import base64
@@ -28,7 +28,7 @@ from bisect import *
 from math import *
 import bisect, collections, functools, heapq, itertools, math, random, re, string
 """
-"""Names that the starter code of LeetCode takes for granted."""
+"""Names that LeetCode's starter code uses without importing them."""
 
 
 def problem(row: Mapping[str, Any]) -> Problem:
@@ -51,7 +51,7 @@ def problem(row: Mapping[str, Any]) -> Problem:
 
 
 def private(text: str) -> list[dict[str, Any]]:
-    """The private tests, as JSON or as the compressed pickle of a text of JSON."""
+    """The private tests, from JSON or from a compressed pickle of a JSON string."""
     try:
         tests = json.loads(text)
     except ValueError:
@@ -73,7 +73,7 @@ def _unpickled(text: str) -> str:
 
 
 class _TextOnly(pickle.Unpickler):
-    """Reads plain values; a class or a function in the file is refused."""
+    """Unpickles plain values; refuses classes and functions."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"it names {module}.{name}")

@@ -1,7 +1,8 @@
-"""MBPP (Austin et al., 2021): short functions. A test is an item of the problem's list.
+"""MBPP (Austin et al., 2021): short functions. A test is one assertion of the problem's list.
 
-`test_setup_code` builds objects of the answer's own classes (problems 367 and 927), so it runs
-after the answer, in its process. The paper's 974 are all splits together; 11 to 510 are for tests.
+`test_setup_code` creates objects of the answer's own classes (problems 367 and 927), so it runs
+after the answer, in its process. The paper's 974 problems are all splits together; 11 to 510 are
+the test split.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from metis.tasks.code.tests import Limits
 
 TEST_SPLIT = range(11, 511)
 LIMITS = Limits(cpu_seconds=10.0, wall_seconds=60.0)
-"""The reference of 123 needs seconds of a core, which it may have to share."""
+"""The reference solution of problem 123 needs seconds of CPU time, on a core that may be shared."""
 
 
 def problem(row: Mapping[str, Any]) -> Problem:
@@ -36,10 +37,10 @@ def problem(row: Mapping[str, Any]) -> Problem:
 
 
 def in_test_split(name: str) -> bool:
-    """True of the id of one of the 500 problems to test on."""
+    """True if the id is one of the 500 problems of the test split."""
     return int(name.rpartition(":")[2]) in TEST_SPLIT
 
 
 def _lines(text: Any) -> str:
-    """A text of the file, which has carriage returns."""
+    """Normalize the line ends of a text of the data set."""
     return str(text).replace("\r\n", "\n")
