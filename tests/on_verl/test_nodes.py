@@ -36,10 +36,8 @@ def test_a_folder_that_is_another_one_on_each_node_is_refused(two_nodes, tmp_pat
     monkeypatch.setattr(of_ray, "TRIES", 1)
     monkeypatch.chdir(tmp_path)
     own = Path("/proc/self/cwd/run")
-    with pytest.raises(
-        MetisError, match=r"^there = '/proc/self/cwd/run': node .* is not there: ev"
-    ):
+    with pytest.raises(MetisError, match=r"^there = '/proc/self/cwd/run': node .*127\.0\.1\.\d"):
         of_ray.check_shared(own, "there")
     assert not list(own.iterdir())
-    with pytest.raises(MetisError, match="/proc/self/cwd/run is not there: every node needs"):
+    with pytest.raises(MetisError, match=r"^here = .*: node .*: /proc/self/cwd/run "):
         of_ray.check_shared(tmp_path, "here", [own])

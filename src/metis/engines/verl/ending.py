@@ -1,6 +1,6 @@
-"""The reason why a run on verl ended, passed on to `metis train`.
+"""Why a run on verl ended, as a file for `metis train`.
 
-verl runs in processes of its own, whose last words are a traceback.
+verl runs in its own processes, which print only a traceback when they fail.
 """
 
 import socket
@@ -15,8 +15,9 @@ NAME = "ended"
 
 @contextmanager
 def told(folder: Path, where: str = "") -> Iterator[None]:
-    """Write the reason of an end into a folder: until there is another, that the process was killed
-    (`where` is its node)."""
+    """Record in a folder why the trainer ended.
+
+    Until another reason is known, the file says that the process on node `where` was killed."""
     _write(
         folder,
         f"the trainer's process, on {where or socket.gethostname()}, was killed, or its node died: "
@@ -40,11 +41,11 @@ def _write(folder: Path, why: str) -> None:
 
 
 def forget(folder: Path) -> None:
-    """Before a start."""
+    """Delete the reason of an earlier start."""
     (folder / NAME).unlink(missing_ok=True)
 
 
 def reason(folder: Path) -> str | None:
-    """Why the last start ended."""
+    """Why the last start ended, or None."""
     path = folder / NAME
     return path.read_text("utf-8") if path.exists() else None

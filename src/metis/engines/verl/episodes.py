@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Conversation:
-    """A rollout in progress: the tokens after its prompt, with the mask of the policy's own."""
+    """A rollout in progress: its response tokens, with the loss mask of the policy's own."""
 
     chat: list[Message]
     prompt: list[int]
@@ -49,7 +49,7 @@ class Conversation:
 class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
     """Runs an episode on verl's rollout servers, and computes its reward.
 
-    One whose turn or reward raises is kept up to there, as failed.
+    If a turn or the reward raises, the rollout so far is kept and marked as failed.
     """
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
@@ -93,7 +93,7 @@ class EpisodeLoop(AgentLoopBase):  # type: ignore[misc]
         sampling: dict[str, Any],
         metrics: dict[str, Any],
     ) -> None:
-        """Play an episode to its end."""
+        """Generate turns until the episode ends."""
         request, going = uuid.uuid4().hex, True
         while going:
             with simple_timer("generate_sequences", metrics):

@@ -1,8 +1,8 @@
-"""Memory and seconds of a step on verl, on H200s that need not be here.
+"""Estimated memory and seconds of a step on verl with H200 GPUs, for a dry run on any machine.
 
-Constants are fitted to runs on one GPU in `evidence/`: the logits' bytes and the speed of passes to
-those of a 1.5B model, the seconds of a step of any size to those of a 135M model. Traffic between
-GPUs is by the links' published speeds, and was not measured.
+Constants are fitted to runs on one GPU in `evidence/`: bytes of logits and speed of passes to a
+1.5B model, fixed seconds per step to a 135M model. Communication between GPUs uses the published
+bandwidths; it was not measured.
 """
 
 import math
@@ -24,32 +24,32 @@ from metis.engines.verl.settings import VerlSettings
 MEMORY = 141e9
 BANDWIDTH = 4.8e12
 PRODUCTS = 9.9e14
-"""Of an H200: bytes, bytes/s, and FLOP/s in bfloat16, as published."""
+"""Published figures of an H200: bytes, bytes/s, and FLOP/s in bfloat16."""
 WITHIN = 450e9
 BETWEEN = 50e9
 OF_A_NODE = 8
-"""Bytes/s to a GPU from others of its node (NVLink) and of other nodes (400 Gb/s a GPU), as
-published; the GPUs of a node."""
+"""Published bytes/s between GPUs within a node (NVLink) and between nodes (400 Gb/s per GPU); GPUs
+per node."""
 
 LOGIT_BYTES = 8
-"""Bytes of a logit in an update: itself, its gradient, and a chunk's float32."""
+"""Bytes per logit in an update: logit, gradient, and the float32 copy of a chunk."""
 SCORED = 2
-"""More bytes of it in passes with scored judgments."""
+"""Additional bytes per logit in passes with scored judgments."""
 SHARE = 0.135
-"""Speed of passes, relative to the GPU's published FLOP/s."""
+"""Speed of training passes, as a share of the published FLOP/s."""
 STARTED = 1.0
 UPDATED = 1.2
-"""Seconds of rollouts, and of an update, that do not depend on their size."""
+"""Fixed seconds of rollouts, and of an update."""
 ASKED = 1.1e-3
 REPLY = 3e-3
-"""Seconds of a server for a scored prompt, and for one that is answered."""
+"""Seconds per judge prompt on a server: scored, and answered with a sampled reply."""
 PREFILL = 0.4
-"""Speed of reading prompts, relative to the GPU's published FLOP/s."""
+"""Speed of prefill, as a share of the published FLOP/s."""
 
 
 @dataclass(frozen=True)
 class GpuMemory:
-    """Bytes of each GPU: what stays, what an update adds, and what vLLM has while it is awake."""
+    """Bytes per GPU: model and optimizer states, an update's activations, and vLLM while awake."""
 
     states: float
     update: float
@@ -66,7 +66,7 @@ class GpuMemory:
 
 
 def divided(step: StepSize, choices: Sequence[str]) -> StepSize:
-    """A judgment of several tokens is four questions, and three rows of the update."""
+    """A step with multi-token choices: four questions and three update rows per judgment."""
     if all(len(choice) == 1 for choice in choices):
         return step
     return replace(step, judged=4 * step.judged, learnt=3 * step.learnt)
@@ -90,7 +90,7 @@ def memory(shape: ModelShape, settings: VerlSettings, step: StepSize) -> GpuMemo
 
 
 def _gathered(shape: ModelShape) -> float:
-    """Bfloat16 weights that are whole on every GPU for a while: two layers and the vocabulary."""
+    """Bytes of bfloat16 weights that FSDP gathers at a time: two layers and the vocabulary."""
     layers = 2 * (shape.weights - shape.vocabulary * shape.hidden) / shape.layers
     return 2.0 * (layers + shape.vocabulary * shape.hidden)
 
@@ -107,17 +107,17 @@ def _pass(shape: ModelShape, settings: VerlSettings, step: StepSize) -> float:
 
 
 def _longest(settings: VerlSettings, step: StepSize) -> float:
-    """Tokens of a step whose answers have full length."""
+    """Tokens of a step in which all responses have the maximum length."""
     return step.rollouts * (step.prompt + settings.longest) + _judged(step)
 
 
 def _judged(step: StepSize) -> int:
-    """Tokens of the judgments that are trained on, each a row with all of its prompt."""
+    """Tokens of the judgments that are trained on; each row repeats its judge prompt."""
     return step.learnt * (step.shared + step.candidate + step.reply)
 
 
 def seconds(shape: ModelShape, settings: VerlSettings, step: StepSize) -> Seconds:
-    """The seconds of a step, with answers of `LENGTH` of the limit on average."""
+    """Seconds of a step, if responses have `LENGTH` times the maximum length on average."""
     written = LENGTH * settings.longest
     rollouts = step.rollouts * (step.prompt + written)
     return Seconds(
@@ -130,14 +130,14 @@ def seconds(shape: ModelShape, settings: VerlSettings, step: StepSize) -> Second
 
 
 def _link(settings: VerlSettings) -> float:
-    """Bytes/s to a GPU from others."""
+    """Bandwidth to a GPU from the others, in bytes/s."""
     if gpus(settings) == 1:
         return math.inf
     return WITHIN if gpus(settings) <= OF_A_NODE else BETWEEN
 
 
 def _judging(shape: ModelShape, settings: VerlSettings, step: StepSize) -> float:
-    """Reading the judge prompts, whose common beginning every server reads once."""
+    """Seconds of judging; each server prefills the judge prompts' common prefix once."""
     if not step.judged:
         return 0.0
     count = gpus(settings) / settings.tensor
@@ -152,9 +152,9 @@ def _judging(shape: ModelShape, settings: VerlSettings, step: StepSize) -> float
 def _decode(
     shape: ModelShape, settings: VerlSettings, step: StepSize, rows: int, tokens: int
 ) -> float:
-    """Seconds until all rows are written, by as many servers as there are.
+    """Seconds of decoding all rows, spread over the servers.
 
-    Where they do not fit into a server's cache at once, one that ends makes room for the next.
+    If a server's KV cache does not hold them all, a finished one makes room for the next.
     """
     own = math.ceil(rows * settings.tensor / gpus(settings))
     kept = 4.0 * shape.layers * shape.keys * (step.prompt + LENGTH * tokens)
@@ -167,9 +167,8 @@ def _decode(
 
 
 def _trained(shape: ModelShape, settings: VerlSettings, tokens: float) -> float:
-    """Old log-probabilities and the update of so many tokens, or the traffic if it takes longer.
-
-    Adapters need the gradients of activations alone.
+    """Seconds of old log-probabilities and update for this many tokens: compute or communication,
+    whichever takes longer. With LoRA the backward pass has no gradients of the base weights.
     """
     if not tokens:
         return 0.0
@@ -180,8 +179,8 @@ def _trained(shape: ModelShape, settings: VerlSettings, tokens: float) -> float:
 
 
 def _traffic(shape: ModelShape, settings: VerlSettings, tokens: float, forward: int) -> float:
-    """FSDP gathers bfloat16 weights for every forward and backward pass of a micro-batch, and
-    scatters float32 gradients."""
+    """Seconds of communication: FSDP all-gathers bfloat16 weights for every forward and backward
+    pass of a micro-batch, and reduce-scatters float32 gradients."""
     batches = math.ceil(tokens / (gpus(settings) * settings.tokens))
     gradients = 0.0 if settings.lora else 4.0
     gathered = 2.0 * (forward + 2)

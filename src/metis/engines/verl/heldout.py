@@ -8,20 +8,20 @@ from typing import Any, NamedTuple, Self
 from metis.engines.verl.servers.said import FAILURE
 
 Key = tuple[str, str]
-"""A data source, and verl's uid of a prompt."""
+"""Data source, and verl's uid of a prompt."""
 
 
 class Answers(NamedTuple):
-    """What verl knows of the answers of a validation, a value for each."""
+    """verl's columns of a validation, with a value per answer."""
 
     sources: Sequence[str]
     uids: Sequence[str]
     infos: Mapping[str, Sequence[Any]]
-    """Rewards, and what reward functions report besides, by name."""
+    """Rewards and the other values that reward functions report, by name."""
     turns: Sequence[Any]
 
     def valid(self) -> Self:
-        """Without those that failed, as if verl had dropped them."""
+        """The answers without failed ones, as if verl had dropped them."""
         places = [n for n, reward in enumerate(self.infos["reward"]) if math.isfinite(reward)]
 
         def chosen(values: Sequence[Any]) -> list[Any]:
@@ -34,8 +34,8 @@ class Answers(NamedTuple):
 class Heldout:
     """Mean rewards of held-out prompts; failed answers count as 0.
 
-    verl gives one value per finished answer, and the number of answers requested. `names` are the
-    ids of the prompts by their uids, as far as they are known.
+    verl gives one value per finished answer, and the number of answers requested. `names` has the
+    known prompt ids by uid.
     """
 
     def __init__(

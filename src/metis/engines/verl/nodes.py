@@ -1,5 +1,4 @@
-"""The nodes of a Ray cluster: whether a run has room on them, what they share, and which one is
-lost."""
+"""Checks of the nodes of a Ray cluster: enough GPUs, a shared run folder, and lost nodes."""
 
 import time
 import uuid
@@ -15,10 +14,10 @@ from metis.engines.verl.servers.liveness import WorkerDied
 from metis.errors import MetisError
 
 TRIES = 5
-"""Looks at the shared folder, a second apart: network file systems keep listings for a while."""
+"""Checks of the shared folder, a second apart: network file systems cache listings."""
 LOST = 90
-"""Looks at the cluster, a second apart, until Ray misses a node that is gone: after five checks,
-which take 15 seconds where its processes were killed, and 65 where it does not answer."""
+"""Checks of the cluster, a second apart. Ray declares a node dead after five health checks: 15
+seconds if its processes were killed, 65 if it does not answer."""
 
 Node = Mapping[str, Any]
 """A node as Ray describes it."""
@@ -30,7 +29,7 @@ def described(node: Node) -> str:
 
 
 def living() -> list[Node]:
-    """The nodes that are there, by address."""
+    """The nodes that are alive, by address."""
     alive = [node for node in ray.nodes() if node["Alive"]]
     return sorted(alive, key=lambda node: str(node["NodeManagerAddress"]))
 
@@ -61,7 +60,7 @@ def check_room(count: int, gpus: int) -> None:
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Name the node whose loss is behind an error; the error itself tells of a worker at most."""
+    """Name the lost node that caused an error; the error itself at most names a worker."""
     before = living()
     try:
         yield
@@ -78,12 +77,12 @@ def watched() -> Iterator[None]:
 
 
 def _is_own(error: Exception) -> bool:
-    """True for an error of METIS that no lost node is behind."""
+    """True for an error of METIS that is not the death of a worker."""
     return isinstance(error, MetisError) and not isinstance(error, WorkerDied)
 
 
 def _lost(before: Sequence[Node]) -> list[Node]:
-    """Those of the nodes that are gone, once Ray knows."""
+    """The nodes that are no longer alive, once Ray has noticed."""
 
     def gone() -> list[Node]:
         there = {node["NodeID"] for node in living()}
@@ -95,9 +94,9 @@ def _lost(before: Sequence[Node]) -> list[Node]:
 
 
 def check_shared(folder: Path, key: str, others: Sequence[Path] = ()) -> None:
-    """Refuse a folder that the nodes do not share, by writing from each of them.
+    """Refuse a folder that is not shared by all nodes; writes a probe file from each.
 
-    `others` are folders that every node has to have too.
+    `others` are further folders that must exist on every node.
     """
     nodes = [node for node in living() if node["Resources"].get("CPU")]
     if len(nodes) < 2:
@@ -117,7 +116,7 @@ def check_shared(folder: Path, key: str, others: Sequence[Path] = ()) -> None:
         ]
         for node, wrong in zip(nodes, ray.get(asked), strict=True):
             if not wrong and not _within_a_while(names[node["NodeID"]].exists, TRIES):
-                wrong = f"what it writes to {folder} is not seen here"
+                wrong = f"files that it writes to {folder} do not appear here"
             if wrong:
                 raise MetisError(
                     f"{key} = {str(folder)!r}: node {described(node)}: {wrong}: every node needs "
@@ -130,9 +129,9 @@ def check_shared(folder: Path, key: str, others: Sequence[Path] = ()) -> None:
 
 
 def _look(probe: str, name: str, others: Sequence[str]) -> str:
-    """Runs on a node: what is wrong with these paths there."""
+    """Runs on a node: the problem with these paths there, or empty."""
     if not _within_a_while(Path(probe).exists, TRIES):
-        return f"what is written to {Path(probe).parent} elsewhere is not there"
+        return f"files that other nodes write to {Path(probe).parent} do not appear there"
     try:
         Path(name).write_bytes(b"")
     except OSError as error:

@@ -20,7 +20,7 @@ from metis.errors import MetisError
 
 
 class PromptData:
-    """The dataset, by prompt."""
+    """The training set, by prompt."""
 
     def __init__(self, dataset: Any) -> None:
         _require_text(dataset)
@@ -77,10 +77,10 @@ def _prompt(row: Mapping[str, Any], number: int, key: str) -> Prompt:
 
 
 def heldout_prompt(row: Mapping[str, Any]) -> Prompt:
-    """The held-out prompt of a row of the queue; its text is not known.
+    """The held-out prompt of a validation row; its text for a judge is unknown.
 
-    Without an id it is named by its place in its data source, or else by its messages: held out,
-    since the training prompts of the source are counted from 0 too.
+    Without an id it is named SOURCE:heldout:INDEX, or by a hash of its messages; `heldout` tells it
+    from training prompts of the same source, which are numbered from 0 too.
     """
     extra, source = row.get("extra_info") or {}, str(row.get("data_source", "data"))
     place = extra.get("index")

@@ -34,7 +34,7 @@ def score_math(
     verify: bool = True,
     **_: Any,
 ) -> dict[str, Any]:
-    """Score an answer to a problem of `metis prepare math`, or another with a `ground_truth`."""
+    """Score a response to a math problem by its `ground_truth` (`metis prepare math`)."""
     return _scored(reward(solution_str, str(ground_truth), verify))
 
 
@@ -50,7 +50,7 @@ async def score_code(
 ) -> dict[str, Any]:
     """Score a program for a problem of `metis prepare code`; `settings` are those of task=code.
 
-    `share` is the number of verl's reward workers; those of one of the `nodes` divide its cores.
+    `share` is the number of verl's reward workers; those on one of the `nodes` share its cores.
     """
     names = {each.name for each in fields(Code)}
     given = {key: value for key, value in settings.items() if key in names}
@@ -75,7 +75,7 @@ async def compute_score(
     extra_info: dict[str, Any],
     **named: Any,
 ) -> dict[str, Any]:
-    """Score an answer with the task of a run; `named` are the arguments of `loaded_task`."""
+    """Score a response with the task of a run; `named` are the arguments of `loaded_task`."""
     task = loaded_task(**named)
     episode = task.episode(extra_info)
     episode.reply(solution_str)
@@ -83,7 +83,7 @@ async def compute_score(
 
 
 class Scorer:
-    """Computes rewards in threads; further ones wait if too many are unfinished."""
+    """Computes rewards in threads; calls wait while too many are unfinished."""
 
     def __init__(self, task: Task, share: int, timeout: float) -> None:
         self.rewards = RewardRunner(timeout)
@@ -97,7 +97,7 @@ class Scorer:
 
 @dataclass(frozen=True)
 class LoadedTask:
-    """A task in a process of verl; `longest` is the maximum number of tokens of an answer."""
+    """A task in a process of verl; `longest` is the maximum number of tokens of a turn."""
 
     task: Task
     prompts: Mapping[str, Prompt]
@@ -108,7 +108,7 @@ class LoadedTask:
         return self.task.episode(self.prompts[extra_info["id"]])
 
     async def turn(self, episode: Episode, said: str) -> Sequence[Message] | None:
-        """The environment's turn."""
+        """The environment's answer to the policy's turn; None at the end of the episode."""
         return await asyncio.wrap_future(self.scorer.rewards.turn(partial(episode.reply, said)))
 
     async def reward(self, episode: Episode) -> dict[str, Any]:
@@ -127,8 +127,8 @@ def loaded_task(
 ) -> LoadedTask:
     """The task of a run folder, or of its own settings.
 
-    `place` is the folder that its relative paths start at; `share` is the number of verl's reward
-    workers: those of one of the `nodes` divide what the task can score at a time.
+    `place` is the folder of its relative paths. `share` is the number of verl's reward workers;
+    those on one of the `nodes` share the number of responses that the task can score at a time.
     """
     if not run and task is None:
         raise MetisError(
@@ -139,12 +139,12 @@ def loaded_task(
 
 
 def _of_a_node(workers: int, nodes: int) -> int:
-    """The maximum number of workers on a node, as verl assigns them round-robin."""
+    """The maximum number of workers per node; verl assigns them round-robin."""
     return math.ceil(workers / nodes)
 
 
 def _scored(score: float, report: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A reward in verl's format; reported names get a prefix, to not clash with verl's."""
+    """A reward in verl's format; reported values get a prefix, to not clash with verl's names."""
     more = {f"{REPORTED}{name}": value for name, value in (report or {}).items()}
     return {"score": score, "acc": score, **more}
 

@@ -1,4 +1,4 @@
-"""verl's default reward manager, but a rollout whose reward raises is kept, as failed."""
+"""verl's default reward manager; a rollout whose reward raises is kept as failed."""
 
 import logging
 from typing import Any
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class RewardManager(NaiveRewardManager):  # type: ignore[misc]
-    """Any reward function, also a user's own; the log has the traceback of an error."""
+    """Calls any reward function, METIS's or a user's; logs the traceback of an error."""
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
         try:

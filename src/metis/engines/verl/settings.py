@@ -19,7 +19,7 @@ class VerlSettings(TrainingSettings):
     max_prompt     maximum tokens of a prompt; longer ones, also held-out ones, are dropped, with a
                    notice
     context        max_model_len of the rollout servers, judge prompts included; at most `tokens`; 0
-                   is enough for a rollout and for five prompts
+                   is the length of a rollout or of five prompts, whichever is more
     checkpointing  gradient checkpointing: recompute activations in the backward pass
     overrides      more of verl's own settings, as key=value
     """

@@ -1,4 +1,4 @@
-"""The files that each rank of verl's FSDP workers writes into a checkpoint."""
+"""The files of a checkpoint that each rank of verl's FSDP workers writes (its shards)."""
 
 import re
 import zipfile
@@ -9,12 +9,12 @@ RANK = re.compile(rf"({'|'.join(KINDS)})_world_size_(\d+)_rank_(\d+)\.pt")
 
 
 def world_sizes(folder: Path) -> set[int]:
-    """The numbers of ranks that wrote the checkpoints of an actor or critic in a folder."""
+    """The world sizes of the shards in an actor's or critic's folder."""
     return {int(name[2]) for name in _names(folder)}
 
 
 def missing(folder: Path, size: int) -> list[str]:
-    """The files of `size` ranks that are not there, or were not written to their end.
+    """The shards of world size `size` that are missing or incomplete.
 
     Every rank writes the same kinds of file.
     """
@@ -24,13 +24,13 @@ def missing(folder: Path, size: int) -> list[str]:
 
 
 def to_read(folder: Path, size: int) -> int | None:
-    """The number of ranks whose files `size` ranks read: their own, if whole, else others'."""
+    """The world size whose shards `size` ranks read: their own if complete, else another."""
     whole = [each for each in world_sizes(folder) if not missing(folder, each)]
     return size if size in whole else max(whole, default=None)
 
 
 def name(kind: str, size: int, rank: int) -> str:
-    """verl's name of a file of one rank."""
+    """verl's file name of a shard."""
     return f"{kind}_world_size_{size}_rank_{rank}.pt"
 
 

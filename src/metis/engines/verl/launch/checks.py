@@ -93,7 +93,7 @@ CHECKS: dict[str, tuple[tuple[Any, ...], str]] = {
     ),
     "skip.rollout_tq.enable": ((False, None), "rollouts are requested by the plan"),
 }
-"""By key: the allowed values, and the reason."""
+"""Required settings of verl: key, allowed values, reason."""
 
 
 def check_config(config: Any) -> None:
@@ -135,7 +135,7 @@ def check_config(config: Any) -> None:
 
 
 def _check_loggers(logger: Any) -> None:
-    """Check loggers now, as verl opens them last."""
+    """Check the loggers now: verl opens them last."""
     key, backends = "trainer.logger", Tracking.supported_backend
     for name in [logger] if isinstance(logger, str) else logger or ():
         require(name in backends, key, name, f"use some of {', '.join(backends)}")
@@ -168,7 +168,7 @@ def _check_micro_batches(config: Any) -> None:
 
 
 def _check_loss(actor: Any) -> None:
-    """Refuse a loss whose denominators would count the judge's rows."""
+    """Refuse a policy loss whose denominators would include the judge's rows."""
     if actor.loss_agg_mode == "seq-mean-token-sum-norm" and actor.loss_scale_factor is None:
         raise MetisError(
             "actor_rollout_ref.actor.loss_scale_factor = None: set it, since verl would divide by "
@@ -182,7 +182,7 @@ def _check_loss(actor: Any) -> None:
 
 
 def _check_adapters(settings: Any) -> None:
-    """Refuse FSDP1 with a peft version that finds no adapters in it: none would be synced."""
+    """Refuse LoRA with FSDP1 and a peft version that finds no adapters in it to sync."""
     rank, strategy = settings.model.lora_rank, settings.actor.strategy
     as_adapters = rank > 0 and not settings.model.lora.get("merge", False)
     if as_adapters and strategy == "fsdp" and _loses_adapters():
@@ -233,7 +233,7 @@ def check_needs(config: Any, needs: Needs) -> None:
 
 
 def check_value_model(model: Predictor, config: Any) -> ValueModel:
-    """Check that verl's critic can be this separate value model."""
+    """Check that verl's critic matches this separate value model."""
     assert isinstance(model, ValueModel) and has_own_backbone(model)
     if not need_critic(config):
         raise MetisError(NO_CRITIC)
@@ -267,7 +267,7 @@ def require_temperature(rollout: Any) -> None:
 
 
 def require_judge_temperature(temperature: float) -> None:
-    """verl's update has one temperature for rollouts and judgments."""
+    """Refuse another temperature than 1: verl's update has one for rollouts and judgments."""
     require(
         temperature == 1,
         "curriculum.judge.temperature",
@@ -278,7 +278,7 @@ def require_judge_temperature(temperature: float) -> None:
 
 
 def require_logits(settings: Any) -> None:
-    """Refuse settings without full logits: a scored judgment has several targets per position."""
+    """Refuse settings without full logits: scored judgments have several targets per position."""
     for key, value in (
         ("model.use_fused_kernels", settings.model.get("use_fused_kernels", False)),
         ("actor.fsdp_config.pad_to_length", settings.actor.fsdp_config.get("pad_to_length", False)),
@@ -324,7 +324,7 @@ PACKING_REMEDY = (
 
 
 def check_choices_on_disk(config: Any, needs: Needs) -> None:
-    """Check before a start, if the model's files are on this disk."""
+    """Check the judge's choices before a start, if the model is on this disk."""
     model = config.actor_rollout_ref.model
     if not needs.choices:
         return

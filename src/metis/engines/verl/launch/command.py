@@ -68,17 +68,19 @@ def foreseen(config: Any, out: Path) -> Iterator[str]:
 
 
 def command(config: Any, out: Path) -> str:
-    """The command line to copy; it reads data that a start writes."""
+    """verl's command line, to copy; its data files are written when a run starts."""
     if config.task is None:
         why = "; ".join(config.missing)
-        raise MetisError(f"no verl command was printed, since its data is missing: {why}")
+        raise MetisError(f"no verl command is printed, since its data is missing: {why}")
     return _written(_arguments(config, out, config.engine.model), process_variables(config.engine))
 
 
 def conduct(config: Any, out: Path, view: Any, on_step: Any, say: Say) -> int:
     """Run the command in a run folder; returns its exit code."""
     if on_step:
-        raise MetisError("on_step: verl trains in processes of its own; read the run's metrics")
+        raise MetisError(
+            "on_step: verl trains in its own processes; read the run's metrics instead"
+        )
     for remark in _ahead(config, out, dry_run=False):
         print(f"metis: {remark}", file=sys.stderr)
     model = str(model_files.model(config.engine.model).absolute())
@@ -164,7 +166,7 @@ def _written(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
-    """Run a command; on Ctrl-C or SIGTERM it gets time to stop its workers, to free the GPUs."""
+    """Run a command; on Ctrl-C or SIGTERM it has time to stop its workers and free the GPUs."""
     process = subprocess.Popen(command, env=environment)
     with _told_to_end(process.terminate):
         try:

@@ -1,10 +1,10 @@
-"""The remark on a judge's cost on verl."""
+"""A notice on what a judge costs on verl."""
 
 from metis.core.needs import Needs
 
 
 def judge_cost(needs: Needs) -> str | None:
-    """A remark on judge prompts in the update, for scored judgments."""
+    """A notice on judge prompts in the update, for scored judgments."""
     if not needs.choices:
         return None
     single = all(len(choice) == 1 for choice in needs.choices)

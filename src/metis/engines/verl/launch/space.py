@@ -1,4 +1,4 @@
-"""Room for checkpoints, looked for before a run starts."""
+"""Checks the disk space for checkpoints before a run starts."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ from metis.engines.verl import checkpoints
 
 
 def space_notice(config: Any, out: Path) -> str | None:
-    """Says if the disk has no room for the checkpoints that a run keeps at once."""
+    """A notice if the disk lacks space for the checkpoints that a run keeps at once."""
     kept, folder = config.training.checkpoints, model_files.on_disk(config.engine.model)
     shape = ModelShape.of(folder) if folder else None
     if shape is None or not kept.every:
@@ -23,12 +23,12 @@ def space_notice(config: Any, out: Path) -> str | None:
     if needed <= free:
         return None
     return (
-        f"checkpoints will take {needed / 1e9:,.0f} GB in {out}, and {free / 1e9:,.0f} GB are free "
-        "there: make room, name another --out, or set checkpoints.every=0"
+        f"checkpoints will take {needed / 1e9:,.0f} GB in {out}, where {free / 1e9:,.0f} GB are "
+        "free: free some space, choose another --out, or set checkpoints.every=0"
     )
 
 
 def _size(shape: ModelShape, lora: int) -> float:
-    """Bytes of a checkpoint: weights and AdamW's moments in float32, and Hugging Face's weights,
-    which there are none of with adapters."""
+    """Bytes of a checkpoint: weights and AdamW's moments in float32, and without LoRA also the
+    weights in Hugging Face's format."""
     return 4.0 * shape.weights + 12.0 * (lora * shape.adapters if lora else shape.weights)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from metis.errors import first_line
 
 MOST_TOKENS = 128
-"""Maximum tokens per question: the limit of vLLM's `logprob_token_ids`."""
+"""Maximum candidate tokens per question: the limit of vLLM's `logprob_token_ids`."""
 
 
 class Question(NamedTuple):

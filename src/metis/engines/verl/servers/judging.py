@@ -35,8 +35,8 @@ BETWEEN_LOOKS = 0.01
 class Servers:
     """Queries the rollout servers, and checks that they have the current weights.
 
-    `context` is the longest sequence for servers and update, `row` the longest row of an update, in
-    which a scored judgment may have several sequences.
+    `context` is the maximum sequence length, `row` the maximum length of an update row, which may
+    pack several sequences of a scored judgment.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Servers:
     def score(
         self, chats: Sequence[Chat], choices: Sequence[str], version: int
     ) -> list[list[float]]:
-        """Log-probabilities of the choices, up to their common prefix."""
+        """Log-probabilities of the choices, given their common prefix."""
         tree = ChoiceTree.of([self.encode_reply(choice) for choice in choices])
         room = min(self.context - max(map(len, tree.paths)), tree.room(self.row))
         contexts = encode_to_score(self, chats)

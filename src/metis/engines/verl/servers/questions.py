@@ -31,7 +31,7 @@ def choice_logprobs(tree: ChoiceTree, answers: Iterable[Sequence[float]]) -> lis
 
 
 def _parts(tree: ChoiceTree) -> Iterator[tuple[list[int], list[int]]]:
-    """Split nodes with more children than one question may have."""
+    """Each branching node's path and children, split to the maximum of a question."""
     for path, children in tree.branches:
         for start in range(0, len(children), MOST_TOKENS):
             yield path, children[start : start + MOST_TOKENS]
@@ -46,7 +46,7 @@ def in_waves(chats: Sequence[list[Question]]) -> list[list[Question]]:
 def by_chat(
     answers: Sequence[list[float]], chats: Sequence[list[Question]]
 ) -> list[list[list[float]]]:
-    """Regroup the answers to waves by chat."""
+    """Regroup the waves' answers by chat."""
     rest = iter(answers[len(chats) :])
     return [
         [first, *(next(rest) for _ in asked[1:])]

@@ -44,11 +44,11 @@ PARTITION, VALIDATION = "train", "val"
 ENDED = ("finished", "failure")
 COLUMNS = ["prompts", "responses", "response_mask", "rollout_log_probs", "rm_scores"]
 EXTRA = "extra_fields"
-"""The column of non-tensors, with what the reward function reports."""
+"""The column of non-tensors, with the values that the reward function reports."""
 ROW = ["extra_info", "data_source", "raw_prompt", "reward_model"]
-"""Columns of the data set that the queue has too."""
+"""Columns of the data set that are in the queue."""
 KNOWN = ("score", "acc", FAILURE)
-"""Fields that the reward function does not report."""
+"""Fields of a reward that are not reported values."""
 POLL = 0.1
 """Seconds between polls of the queue."""
 
@@ -69,7 +69,7 @@ Outputs = Mapping[int, Sequence[Output]]
 
 
 class Tested(NamedTuple):
-    """The answers to a held-out prompt; `uid` is verl's name of it in this validation."""
+    """The answers to a held-out prompt; `uid` is verl's id of it in this validation."""
 
     uid: str
     prompt: Prompt
@@ -93,7 +93,7 @@ class Rollouts:
         self.processed = 0
 
     def play(self, prompts: Sequence[Prompt], n: Counts, version: int) -> list[Group]:
-        """n rollouts per prompt, or a number for each; those without a reward count as failed."""
+        """Roll out n responses per prompt, or a number for each; without a reward they failed."""
         uids, counts = [uuid.uuid4().hex for _ in prompts], each_count(n, prompts)
         with asking(LOOP):
             self.submit(self.data.batch(prompts, uids, counts, version + 1))
@@ -152,7 +152,7 @@ class Rollouts:
         return by_prompt
 
     def tested(self, keys: Sequence[str]) -> list[Tested]:
-        """What was said to the held-out prompts of a validation, in the order of their names."""
+        """The held-out prompts of a validation with their answers, by prompt id."""
         finals = {key.rsplit("_", 1)[0]: key for key in sorted(keys, key=_place)}
         by_uid: dict[str, Tested] = {}
         if not finals:
@@ -180,14 +180,14 @@ class Rollouts:
         return sorted(by_uid.values(), key=lambda each: each.prompt.id)
 
     def _turns(self, extra: Mapping[str, Any], response: Any, mask: Any) -> list[Message]:
-        """The decoded response, where the agent loop hands on no messages."""
+        """The decoded response, if the agent loop passed no messages."""
         handed = TRANSCRIPT in extra
         return [] if handed else decoded(response.tolist(), mask.tolist(), self.decode)
 
 
 def _processed(by_prompt: Mapping[str, Outputs]) -> int:
-    """Tokens of all turns, as the local engine counts them: what was said before each turn, once
-    where all rollouts of a prompt begin with it, and what the policy wrote."""
+    """Total tokens of all turns, counted as on the local engine: the context of each turn, with
+    prefixes that a prompt's rollouts share counted once, and generated tokens."""
     first: dict[tuple[str, bytes], list[int]] = {}
     later: dict[int, list[list[int]]] = {}
     written = 0
@@ -211,7 +211,7 @@ def _place(key: str) -> tuple[str, int, int]:
 
 
 def _report(extra: Mapping[str, Any]) -> Report:
-    """What the reward function reports besides its score."""
+    """The values that the reward function reports besides the score."""
     said = reward_info(extra)
     return reported({name.removeprefix(REPORTED): said[name] for name in said if name not in KNOWN})
 

@@ -1,7 +1,7 @@
-"""Messages of a rollout on verl: handed on by METIS's agent loop, else decoded.
+"""Messages of a rollout on verl: from METIS's agent loop, or decoded from the response.
 
-verl drops a rollout that raises. So where METIS sees the error, in its agent loop and in its reward
-manager, the rollout is scored NaN instead, with the reason beside it.
+verl drops a rollout that raises. So METIS's agent loop and reward manager catch the error, and give
+the rollout the reward NaN with the reason.
 """
 
 import itertools
@@ -15,31 +15,31 @@ from metis.core.values import Report
 from metis.errors import located
 
 TRANSCRIPT = "metis_transcript"
-"""The extra field of verl with the messages, as JSON, since any text gets through its queue."""
+"""verl's extra field with the messages, as JSON text, which its queue keeps unchanged."""
 
 FAILURE = "metis_failure"
-"""The reason beside the reward of a rollout that failed."""
+"""The field with the reason why a rollout failed."""
 
 LOST = "verl dropped it: the log of its agent loops has the reason"
 
 REPORTED = "reward/"
-"""Prefix of what METIS's reward functions report besides the score."""
+"""Prefix of the values that METIS's reward functions report besides the score."""
 
 Decode = Callable[[Sequence[int]], str]
 
 
 def handed_on(asked: Chat, said: Chat) -> dict[str, str]:
-    """The extra field of a rollout."""
+    """The extra field with a rollout's messages."""
     return {TRANSCRIPT: json.dumps([list(map(dict, part)) for part in (asked, said)], default=str)}
 
 
 def failed(error: Exception) -> dict[str, Any]:
-    """What verl gets for the reward of a rollout that failed."""
+    """The reward of a failed rollout, in verl's format."""
     return {"score": math.nan, "acc": math.nan, FAILURE: located(error)}
 
 
 def reward_info(extra: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the reward of a rollout consists of, in verl's format."""
+    """The score and reported values of a rollout, in verl's format."""
     return extra.get("reward_extra_info") or {}
 
 
@@ -52,7 +52,7 @@ def transcript(
     tokens: int,
     truncated: bool,
 ) -> Transcript:
-    """The transcript of a rollout: as handed on, else these."""
+    """The transcript of a rollout: from its extra field, or else of these turns."""
     if handed := extra.get(TRANSCRIPT):
         asked, turns = json.loads(handed)
     if math.isfinite(reward):
@@ -62,7 +62,7 @@ def transcript(
 
 
 def decoded(tokens: Sequence[int], mask: Sequence[int], decode: Decode) -> list[Message]:
-    """The policy's turns and, as a tool's, what is between them."""
+    """The policy's turns, and as a tool's the text between them."""
     said: list[Message] = []
     parts = itertools.groupby(zip(tokens, mask, strict=True), key=lambda each: bool(each[1]))
     for own, part in parts:

@@ -91,7 +91,7 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
         self.saved = self.global_steps
 
     def _load_checkpoint(self) -> None:
-        """Resume from a checkpoint, whose last step the logs may lack."""
+        """Load the checkpoint to resume from; its step may be missing in the logs."""
         folder = checkpoints.resume_folder(self.config.trainer)
         with ExitStack() as parts:
             if folder is not None:
@@ -113,7 +113,7 @@ class Checkpointing(PPOTrainerSync):  # type: ignore[misc]
             self._catch_up()
 
     def _looked_at(self, folder: Path | None) -> bool:
-        """True if an existing run is only validated (val_only)."""
+        """True if this start only validates an existing run (val_only)."""
         own = Path(self.config.trainer.default_local_dir)
         there = folder is not None or checkpoints.last_complete(own) is not None
         return there and bool(self.config.trainer.get("val_only", False))
@@ -170,7 +170,7 @@ class Validating(Checkpointing):
         return metrics
 
     def _hear_test(self, keys: Sequence[str]) -> None:
-        """Keep what was said in a part of a validation."""
+        """Write the transcripts of a part of a validation."""
         if self.tested:
             return
         for uid, prompt, reference, said in self.engine.rollouts.tested(keys):

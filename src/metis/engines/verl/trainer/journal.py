@@ -19,7 +19,7 @@ PHASES = {
     "select": "select",
     **dict.fromkeys(("old_log_prob", "ref", "adv", "update_actor"), "update"),
 }
-"""verl's timers, with METIS's names of the phases."""
+"""METIS's phases, by the name of verl's timers."""
 
 
 MAY_CHANGE = (
@@ -118,14 +118,14 @@ class Journal:
         self.folder.append("timings", [{"step": step, **phases, "elapsed": elapsed}])
 
     def explain(self, step: int, batch: Batch, heard: Heard) -> None:
-        """Write judgments, exemplars and rollouts of a step, and what was said in it."""
+        """Write judgments, exemplars, rollouts and transcripts of a step."""
         self.folder.append("judgments", judgment_rows(step, batch))
         self.folder.append("exemplars", exemplar_rows(step, batch))
         self.folder.append("rollouts", rollout_rows(step, batch))
         self.recorder.step(step, heard, batch)
 
     def thin(self, step: int) -> None:
-        """Bring old transcripts below their limit."""
+        """Thin old transcripts to the size limit."""
         self.say(step, self.recorder.thin(step))
         self.folder.transcripts.sync()
 

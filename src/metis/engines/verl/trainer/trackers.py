@@ -1,4 +1,4 @@
-"""Answers for the trackers that verl has opened; verl itself sends them numbers."""
+"""Logs sampled answers to verl's trackers (W&B, Trackio, TensorBoard); verl itself logs metrics."""
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
@@ -10,15 +10,15 @@ from metis.run.loggers import ANSWERS, ShownAnswer, data_table, sampled_answers,
 
 
 class Trackers:
-    """Shows a sample of a step's answers, every so many steps; 0 is never."""
+    """Logs a sample of the answers every `every` steps; 0 is never."""
 
     def __init__(self, every: int) -> None:
         self.every = every
         self.dropped: set[str] = set()
-        """Trackers that failed, and get no more answers."""
+        """Trackers that failed and are skipped from then on."""
 
     def show(self, tracking: Any, step: int, batch: Batch) -> Iterator[str]:
-        """Send answers to the trackers of verl's `Tracking`; yields notices."""
+        """Log answers to the trackers in verl's `Tracking`; yields notices."""
         answers = [] if not self.every or step % self.every else list(sampled_answers(step, batch))
         for name, send in SENDERS.items():
             if answers and name in tracking.logger and name not in self.dropped:
@@ -26,7 +26,7 @@ class Trackers:
                     send(tracking, step, answers)
                 except Exception as error:  # such as a lost network connection
                     self.dropped.add(name)
-                    yield f"{name} gets no answers from here on ({first_line(error)})"
+                    yield f"no more answers are logged to {name} ({first_line(error)})"
 
 
 def _wandb(tracking: Any, step: int, answers: Sequence[ShownAnswer]) -> None:

@@ -69,7 +69,7 @@ class PlannedBuffer(ReplayBuffer):  # type: ignore[misc]
     planned: KVBatchMeta
     liveness: Liveness
     hear: Callable[[Sequence[str]], None]
-    """Takes the keys of validation answers, while they are in the queue."""
+    """Called with the keys of validation answers while they are in the queue."""
 
     def sample(
         self, global_steps: int, partition_id: str, batch_size: int
@@ -259,7 +259,7 @@ class MetisTrainer(Validating):
         self.account.elapsed += time.perf_counter() - started
 
     def _placeholder(self) -> KVBatchMeta:
-        """A dummy row for a step without an update, which verl clears."""
+        """A dummy row, for a step without an update; verl clears it."""
         key, tag = f"nothing{self.global_steps}", {"is_padding": True}
         return transfer_queue.kv_batch_put(keys=[key], partition_id=PARTITION, tags=[tag])
 
@@ -321,7 +321,7 @@ class MetisTrainer(Validating):
 
 
 def _described(config: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings for the folder of a run that `metis train` did not start."""
+    """The settings to record for a run that `metis train` did not start."""
     rollout, data = config.actor_rollout_ref.rollout, config.data
     actor = config.actor_rollout_ref.actor
     engine = {
@@ -339,7 +339,7 @@ def _described(config: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RewardCheck:
-    """Gives a notice, once, if rewards set as binary are not."""
+    """Gives a notice, once, if binary rewards are configured and others occur."""
 
     def __init__(self, kind: str) -> None:
         self.silent = kind != "binary"

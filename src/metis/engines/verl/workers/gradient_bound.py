@@ -14,7 +14,7 @@ from metis.engines.objective.gradient_bound import GradientBound
 from metis.engines.verl.workers.rows import UpdateRow
 
 LARGE_ADVANTAGE = 0.5
-"""|A| of every rollout of a group with pass rate 1/2."""
+"""|A| of every rollout in a group with pass rate 1/2."""
 
 
 def bound_judgments(

@@ -38,7 +38,7 @@ def _kept(module: Any, rows: torch.Tensor, ends: torch.Tensor) -> Iterator[list[
 
 
 def last_states(worker: Any, data: DataProto) -> DataProto:
-    """Runs in an actor worker: the hidden states of its rows, in one forward pass."""
+    """Runs in every actor worker: hidden states of its rows, in one forward pass."""
     engine = worker.actor.engine
     sizes = data.batch["sizes"].to(get_device_id())
     tokens = data.batch["tokens"].to(get_device_id())

@@ -1,7 +1,7 @@
-"""Checkpoints that another number of workers wrote, divided anew.
+"""Resharding: resumes a checkpoint on another number of FSDP ranks than wrote it.
 
-verl's workers read one file each, of the weights or of AdamW's moments that are theirs. So before
-they do, each of them writes its own from those of the checkpoint, in verl's format.
+Each of verl's workers loads a file with its own shard of weights and AdamW moments. So before it
+does, it writes that file, in verl's format, from all shards of the checkpoint.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,13 +22,13 @@ WRAPPED = "_fsdp_wrapped_module."
 
 @contextmanager
 def resharded(folder: Path, workers: Any) -> Iterator[None]:
-    """Lets these workers load the checkpoint in a folder, whatever number of them wrote it."""
+    """Reshard the checkpoint in a folder for these workers, if another number of them wrote it."""
     size = workers.world_size
     source = shards.to_read(folder, size)
     if source is None or source == size:
         yield
         return
-    print(f"metis: {folder}: files of {source} GPUs are divided among {size}", flush=True)
+    print(f"metis: {folder}: resharded from {source} to {size} GPUs", flush=True)
     data = DataProto.from_dict({"rank": torch.arange(size)})
     data.meta_info |= {"folder": str(folder), "source": source}
     try:
@@ -41,7 +41,7 @@ def resharded(folder: Path, workers: Any) -> Iterator[None]:
 
 
 def _reshard(worker: Any, data: DataProto) -> DataProto:
-    """Runs in every worker."""
+    """Runs in every worker: write its shards."""
     engine = getattr(worker, "actor", worker).engine
     folder, source = Path(data.meta_info["folder"]), data.meta_info["source"]
     rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
@@ -94,7 +94,7 @@ def _optimizer(
 
 
 def _wholes(parts: Sequence[Mapping[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    """The entries of a state, each put together from all ranks."""
+    """The entries of a state dict, each gathered from the shards."""
     return ((key, _whole([part[key] for part in parts])) for key in parts[0])
 
 
@@ -105,7 +105,7 @@ def _whole(parts: Sequence[Any]) -> Any:
     if len(first.placements) != 1:
         raise MetisError(
             "actor_rollout_ref.actor.fsdp_config.fsdp_size: a checkpoint of several FSDP groups "
-            "resumes on as many GPUs as wrote it"
+            "can only be resumed on as many GPUs as wrote it"
         )
     [placement] = first.placements
     if not isinstance(placement, Shard):
@@ -114,7 +114,7 @@ def _whole(parts: Sequence[Any]) -> Any:
 
 
 def _like(own: Any, value: Any) -> Any:
-    """A tensor as this worker holds its own."""
+    """A full tensor, sharded like this worker's own."""
     is_divided = isinstance(own, DTensor) and isinstance(value, torch.Tensor) and value.dim()
     return _divided(value, own.device_mesh, own.placements) if is_divided else value
 
@@ -124,7 +124,7 @@ def _divided(value: torch.Tensor, mesh: Any, placements: Any) -> torch.Tensor:
 
 
 def _flat(param: Any, parts: Sequence[torch.Tensor], rank: int, size: int) -> torch.Tensor:
-    """Of FSDP1, which divides a layer as one long row, filled up with zeros."""
+    """This rank's shard of an FSDP1 flat parameter, padded with zeros."""
     length = param._unpadded_unsharded_size.numel()
     share = -(-length // size)
     own = torch.cat(list(parts))[:length][rank * share : (rank + 1) * share]

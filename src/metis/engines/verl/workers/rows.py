@@ -61,7 +61,7 @@ class UpdateRow:
 
     @property
     def several(self) -> bool:
-        """True for a scored judgment with more than one packed sequence."""
+        """True for a scored judgment that packs more than one sequence."""
         return self.scored is not None and int(np.sum(self.scored.positions == 0)) > 1
 
     @property
@@ -214,7 +214,7 @@ def order_rows(
 
 
 LATE = (False, True)
-"""The two kinds of rows: in all passes, or update-only."""
+"""Values of `update_only`: rows of all passes, then update-only rows."""
 
 
 def _balanced(rows: Sequence[UpdateRow], ranks: int) -> list[list[UpdateRow]]:

@@ -1,7 +1,7 @@
 """A scored judgment as one row of verl's update: log-probabilities of its choices, and their loss.
 
-verl's workers only compute the log-probability of one token per position; a judgment needs several.
-As in verl's top-k distillation, the loss is first called with the logits, and reads them.
+verl's workers compute the log-probability of one token per position; a judgment needs several. As
+for verl's top-k distillation, the loss is called with the logits first, and gathers them there.
 
 The token tree of the choices needs one sequence per maximal inner path; with single-token choices
 that is just the context. The sequences of a row are packed: each starts at position 0, where
