@@ -95,6 +95,7 @@ def loaded(model, folder, strategy, size):
             own = parameter.to_local() if isinstance(parameter, DTensor) else parameter
             own.zero_()
     before = distributed.get_rank() == 0 and {path.name for path in (folder / "actor").iterdir()}
+    distributed.barrier()  # other ranks write their shards from here on
     with resharded(folder / "actor", rank):
         rank.manager.load_checkpoint(str(folder / "actor"))
         distributed.barrier()
