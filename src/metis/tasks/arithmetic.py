@@ -22,13 +22,13 @@ DIGITS = {level: ((level + 2) // 2, (level + 1) // 2) for level in range(1, 16)}
 class Arithmetic:
     """Settings of the arithmetic task.
 
-    prompts         problems to train on
-    heldout         problems to validate on; none of them is trained on
+    prompts         number of training problems
+    heldout         number of held-out problems, without overlap
     levels          levels of difficulty, from 1 to 15
-    shares          relative share of each level in the pool; empty is equal shares
+    shares          relative share of each level in the training set; by default equal
     heldout_shares  the same for the held-out problems; empty is `shares`
-    instruction     text that follows the question
-    examples        solved problems, none of the others, that every chat shows first
+    instruction     text after the question
+    examples        number of solved problems (other ones) that every chat begins with
     """
 
     prompts: int = 600

@@ -1,4 +1,4 @@
-"""Splits problems into a training and a disjoint test set."""
+"""Splits problems into training and held-out ones, without overlap."""
 
 import random
 from collections.abc import Callable, Hashable
@@ -9,16 +9,16 @@ from metis.errors import MetisError
 T = TypeVar("T")
 
 MOST = 200
-"""Problems to test on, where nothing else is said and there are enough."""
+"""Maximum of the default number of held-out problems."""
 
 
 def usual(problems: int) -> int:
-    """The default number of test problems: a fifth, at most 200."""
+    """The default number of held-out problems: a fifth, at most 200."""
     return max(1, min(MOST, problems // 5))
 
 
 def remedy(problems: int) -> str:
-    """The remedy for too many problems to test on."""
+    """The remedy for too many held-out problems."""
     fewer = f"; try task.heldout={problems // 5}" if problems // 5 else ""
     return f"{fewer}; or test on a file of its own: benchmarks=test.jsonl task.heldout=1"
 
@@ -31,10 +31,10 @@ def divided(
     key: Callable[[T], Hashable],
     noun: str = "problems",
 ) -> tuple[list[T], list[T]]:
-    """Problems to train on, and `heldout` to test on, drawn by the seed; both lists are shuffled.
+    """Training problems, and `heldout` held-out ones, drawn by the seed; both lists are shuffled.
 
-    Those to test on are of `others` (0 is all of them), or without any of the problems. None is
-    trained on that has the key of one to test on.
+    Held-out problems are from `others` if given (0 is all of them). Training problems with the key
+    of a held-out one are dropped.
     """
     rng = random.Random(seed)
     rng.shuffle(problems)

@@ -31,12 +31,12 @@ class File:
     problem      the field that holds the problem; `a.b` is the field b in the field a
     answer       the field that holds the reference answer; empty is none, for your own reward
     category     the field that holds a category; empty is none
-    heldout      problems to test on, drawn by the seed; none of them is trained on; null is a fifth
-                 of them, 200 at most; `benchmarks` tests on other files instead
+    heldout      number of held-out problems, drawn by the seed; null is a fifth, at most 200;
+                 `benchmarks` validates on other files instead
     match        compare the last `box`, the last `number`, or the whole reply (`text`)
-    reward       your own function instead: package.module:name or path/to/file.py:name
+    reward       your own reward function instead: package.module:name or path/to/file.py:name
     rewards      `binary` are 0 or 1, `continuous` in between; `auto` is continuous with `reward`
-    instruction  what follows the question
+    instruction  text after the problem
     """
 
     path: str = ""
@@ -99,10 +99,10 @@ class FileRows:
 
 
 class FileTask(Split):
-    """The problems of a file, each text once, split into those to train and those to test on."""
+    """The problems of a file without repeated texts, split into training and held-out ones."""
 
     def __init__(self, settings: File, seed: int | None, key: str = "task.path") -> None:
-        """Without a seed all problems are for testing; `key` is the setting that names the file."""
+        """Without a seed all problems are held out; `key` is the setting that names the file."""
         reader = FileRows(settings)
         self.reward = reader.reward
         automatic: Rewards = "continuous" if self.reward else "binary"
@@ -210,5 +210,5 @@ def rows(settings: File) -> ReadRow:
 
 
 def read(settings: File, path: str, key: str) -> FileTask:
-    """All problems of another file, to test on, asked and scored by the settings."""
+    """All problems of another file, held out, asked and scored by the settings."""
     return FileTask(replace(settings, path=path), None, key)

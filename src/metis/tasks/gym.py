@@ -20,10 +20,10 @@ class Gym:
 
     dataset      its name, such as chain_sum or countdown
     config       settings of the data set
-    prompts      problems to train on
-    heldout      problems to test on; none of them is trained on
-    rewards      `binary` counts only full marks, `continuous` keeps partial credit
-    instruction  what follows the question
+    prompts      number of training problems
+    heldout      number of held-out problems, without overlap
+    rewards      `binary`: 1 for a full score only; `continuous` keeps partial credit
+    instruction  text after the question
     """
 
     dataset: str = "chain_sum"
@@ -38,7 +38,7 @@ class Gym:
 
 
 class GymTask(Split):
-    """A reasoning-gym data set, split into problems to train and to test on."""
+    """A reasoning-gym data set, split into training and held-out problems."""
 
     def __init__(self, settings: Gym, seed: int) -> None:
         self.settings = settings

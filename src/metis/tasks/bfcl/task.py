@@ -25,16 +25,16 @@ from metis.tasks.file import read_rows
 class Bfcl:
     """Settings of function calling.
 
-    path          dialogues to train on: a file that `metis prepare bfcl` wrote
-    heldout_path  dialogues to test on, another such file; empty draws them from `path`
-    heldout       how many to test on, drawn by the seed; of heldout_path, 0 is all
-    categories    of base, miss_func, miss_param, long_context, composite; empty is all
-    steps         replies with calls that a user's turn may have; the episode ends with more
-    output        characters of results that are shown after a reply; the rest is cut off
-    abstention    turns in which no call is right count where another turn `earned` something,
-                  `always`, or are `ignored`
-    spare_calls   calls of a turn beyond the ground truth's; with more, results count in proportion,
-                  so that calling everything harmless does not pay; 0 is no bound
+    path          training dialogues: a file of `metis prepare bfcl`
+    heldout_path  held-out dialogues, another such file; by default drawn from `path`
+    heldout       number of held-out dialogues, drawn by the seed; with heldout_path, 0 is all
+    categories    some of base, miss_func, miss_param, long_context, composite; empty is all
+    steps         maximum replies with calls in a user's turn; the episode ends with more
+    output        maximum characters of results shown after a reply; the rest is truncated
+    abstention    when turns without a correct call count: if another turn `earned` a reward,
+                  `always`, or never (`ignored`)
+    spare_calls   calls per turn beyond the ground truth's without a penalty; with more, results
+                  count in proportion, so that calling everything does not pay; 0 is no limit
     """
 
     path: str = "data/bfcl/train.parquet"
@@ -61,12 +61,12 @@ class Bfcl:
 
 
 class Dialogues:
-    """Dialogues to train and to test on."""
+    """Training and held-out dialogues."""
 
     rewards: Literal["continuous"] = "continuous"
     scorer = Episode.scorer
     reported = ("official",)
-    """Scores beside the reward, for an evaluation."""
+    """Scores besides the reward, for an evaluation."""
 
     def __init__(
         self, settings: Bfcl, training: Sequence[Dialogue], heldout: Sequence[Dialogue]

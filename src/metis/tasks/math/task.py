@@ -2,9 +2,9 @@
 
 Problems come from a file that `metis prepare math` wrote (parquet with the columns verl reads), or
 from any file with a problem and an answer in every row; rows without one of them, and those that
-repeat a problem, are left out. No problem to test on is trained on, however it is typeset
-(`metis.data.wording`). A response earns 1 when its last box holds the reference answer, and
-0 otherwise; `metis.tasks.math.answers.equality` says what counts as equal.
+repeat a problem, are dropped. Held-out problems are not trained on, however they are typeset
+(`metis.data.wording`). The reward is 1 if a response's last box has the reference answer, else 0;
+`metis.tasks.math.answers.equality` defines which answers are equal.
 """
 
 from collections.abc import Sequence
@@ -41,17 +41,17 @@ def reward(response: str, reference: str, verify: bool = True) -> float:
 class Math:
     """Settings of the math task.
 
-    path          problems to train on: .parquet, .jsonl or .jsonl.gz
-    heldout_path  problems to test on, another such file; empty draws them from `path`
-    heldout       how many to test on, drawn by the seed; of heldout_path, 0 is all; null is 200,
-                  and of `path` a fifth at most
-    problem       in a plain file, the field that holds the problem
-    answer        in a plain file, the field that holds the reference answer
-    category      in a plain file, the field of the category, if any
-    difficulty    in a plain file, the field of the difficulty, if any: a number, or a text that
+    path          training problems: .parquet, .jsonl or .jsonl.gz
+    heldout_path  held-out problems, another such file; by default drawn from `path`
+    heldout       number of held-out problems, drawn by the seed; with heldout_path, 0 is all; null
+                  is 200, and at most a fifth of `path`
+    problem       in a plain file, the field with the problem
+    answer        in a plain file, the field with the reference answer
+    category      in a plain file, the field with the category, if any
+    difficulty    in a plain file, the field with the difficulty, if any: a number, or a text that
                   ends in one
-    instruction   what follows the problem; empty is the prompt of a prepared file, or the usual
-                  instruction where the file has none
+    instruction   text after the problem; by default the prompt of a prepared file, or the usual
+                  instruction if the file has none
     verify        compare answers by value, with math-verify as the last stage; false is the paper's
                   exact comparison of strings
     verify_limit  seconds that math-verify may take; an answer that takes longer is wrong
@@ -90,7 +90,7 @@ class MathProblem:
 
 
 class MathProblems:
-    """Problems to train and to test on, the answers scored by the last box."""
+    """Training and held-out problems; answers are scored by the last box."""
 
     rewards: Literal["binary"] = "binary"
 
@@ -111,7 +111,7 @@ class MathProblems:
         return f"mathematics: the last box, by math-verify within {self.verifier.seconds:g} s"
 
     def scorers(self) -> int | None:
-        """Answers that can be scored at a time: more would spend their time waiting for others."""
+        """Number of answers scored at the same time: more would only wait."""
         return self.verifier.workers if self.verifier else None
 
     def training(self) -> Sequence[Prompt]:
@@ -128,10 +128,10 @@ class MathProblems:
 
 
 class MathTask(MathProblems):
-    """Problems to train and to test on, none of them both.
+    """Training and held-out problems, without overlap.
 
-    The instruction of `settings` is the one in use, also where the file was prepared with it; empty
-    is the usual one, or prompts that do not end alike.
+    `settings.instruction` is the instruction in use, also one that the file was prepared with;
+    empty for the usual one, and if the prompts end differently.
     """
 
     def __init__(self, settings: Math, seed: int) -> None:
@@ -170,7 +170,7 @@ def read_problems(
     remedy: str = FIELDS,
     left_out: LeftOut | None = None,
 ) -> list[MathProblem]:
-    """The problems of a file that have an answer, each text once; `remedy` is for other fields."""
+    """The problems of a file with an answer, without repeats; `remedy` is for missing fields."""
     left_out = left_out or LeftOut(path)
     if not Path(path).exists():
         raise MissingData(f"{key} = {path!r}: no such file; {prepared.remedy('math', path)}")

@@ -37,14 +37,13 @@ class Verifiers:
     id            the taskset: owner/name as on the Environments Hub, or the name of its package
     config        settings of the taskset
     prompts       number of its tasks to use, from the first; null is all
-    heldout       tasks to test on, drawn by the seed; none of them is trained on; null is a fifth
-                  of them, 200 at most
+    heldout       number of held-out tasks, drawn by the seed; null is a fifth of all, at most 200
     reward_range  lowest and highest total reward, rescaled to 0 and 1; null takes them from the
                   weights, with every reward in [0, 1]
-    runtime       `subprocess` lets rewards run programs, on this machine and outside any sandbox;
-                  with `none`, a taskset that wants to is refused
-    python        the Python that has verifiers and the taskset; empty is the one METIS runs in
-    workers       processes that load and score
+    runtime       `subprocess` allows rewards to run programs on this machine, without a sandbox;
+                  with `none`, a taskset that needs that is refused
+    python        the Python with verifiers and the taskset; by default the one that runs METIS
+    workers       worker processes that load and score
     """
 
     id: str = ""
@@ -71,7 +70,7 @@ class Verifiers:
 
 
 class TasksetRow(NamedTuple):
-    """A task of a taskset: its chat and the weights of its rewards; `task` is what scores it."""
+    """A task of a taskset: its chat and the weights of its rewards; `task` scores it."""
 
     prompt: Prompt
     chat: Chat
@@ -81,11 +80,11 @@ class TasksetRow(NamedTuple):
 
 
 class RewardFailed(Exception):
-    """A reward of a taskset that raised, or gave no number."""
+    """A reward of a taskset raised, or returned no number."""
 
 
 class VerifiersTask(Split):
-    """The tasks of a taskset, split into those to train and those to test on.
+    """The tasks of a taskset, split into training and held-out ones.
 
     `digest` is of the taskset's code.
     """
@@ -118,7 +117,7 @@ class VerifiersTask(Split):
         return f"{self.settings.id} of verifiers (rewards {told}, task.reward_range)"
 
     def scorers(self) -> int:
-        """Answers that can be scored at a time."""
+        """Number of answers scored at the same time."""
         return self.pool.workers
 
     def episode(self, prompt: Prompt) -> SingleTurn:

@@ -1,10 +1,10 @@
-"""The second opinion: math-verify in a few worker processes with a hard time limit.
+"""The last stage of the comparison: math-verify, in worker processes with a hard time limit.
 
-math-verify keeps its own time limits with signals, which only work in a main thread and cannot stop
-a long integer power. Here every question goes to a process that is killed when it takes too long,
-so an answer costs at most its limit. It is decided before its call is late: where no worker is free
-by then, or its time is not enough, it is not equal. A worker (`worker.py`) that is ended from
-outside, or hangs, is replaced and asked again once.
+math-verify's own time limits use signals, which only work in a main thread and cannot interrupt a
+long integer power. Here each comparison runs in a process that is killed at the limit. If no worker
+is free before the deadline of the reward call, or the time left is too short, the answers count as
+different. A worker (`worker.py`) that is killed from outside or hangs is replaced, and asked once
+more.
 """
 
 import importlib.util
@@ -18,13 +18,13 @@ from metis.tasks.math.answers import worker
 from metis.tasks.processes import NoWorkerFree, ProcessPool, Worker, WorkerEnded
 
 REMEMBERED = 10_000
-"""Opinions kept: the rollouts of a group often agree in their answer. One takes up to 4 kB."""
+"""Cached results: rollouts of a group often have the same answer. One takes up to 4 kB."""
 GRACE = 20.0
-"""Seconds beyond the time limit after which a worker that has not replied is killed itself."""
+"""Seconds beyond the time limit after which a worker that does not reply is killed."""
 LONGEST_WAIT = 1e6
-"""Seconds that a system call can wait."""
+"""Maximum seconds that a system call can wait."""
 SPARE = 3.0
-"""Seconds that are kept, of a call with a deadline, to answer in time; at most a quarter."""
+"""Seconds reserved for replying before a call's deadline; at most a quarter of its time."""
 
 
 class Verifier(ProcessPool):
