@@ -1,10 +1,10 @@
-"""Function calls in a reply, read with `ast`: names and literals, of which nothing is evaluated.
+"""Parses function calls in a reply with `ast`: names and literals; nothing is evaluated.
 
-A reply is a list of calls, `[f(x=1), g()]`, a single call, or anything else, which is an answer in
-words unless it begins like a call. Where all of it is no list of calls, text in a code block counts
-without its fence, and what comes before `</think>` not at all.
+A reply is a list of calls, `[f(x=1), g()]`, or a single call; other text is an answer in words,
+unless it begins like a call. If the whole reply is not a list of calls, text before `</think>` is
+dropped, and a code block is read without its fence.
 
-A reply is scanned in linear time, and Python's parser sees a bounded part of it.
+A reply is scanned in linear time; Python's parser gets a bounded part of it.
 """
 
 import ast
@@ -19,11 +19,11 @@ LONGEST = 16_384
 BRACES = 500
 """Opening braces of what is parsed: the fields of a formatted string take quadratic time."""
 BITS = 4000
-"""Of an integer, so that it can be written: Python writes 4,300 digits."""
+"""Maximum bits of an integer: Python prints at most 4,300 digits."""
 MOST = 64
-"""Calls of one reply that are read; no ground truth has more than 34 in a turn."""
+"""Maximum calls of one reply; no ground truth has more than 34 in a turn."""
 SHOWN = 60
-"""Characters of what is refused that its author is shown."""
+"""Characters of a refused call that the policy is shown."""
 
 warnings.filterwarnings("ignore", module="<unknown>")  # of ast.parse, about a policy's text
 
@@ -58,7 +58,7 @@ UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 def read(reply: str) -> list[ApiCall | RefusedCall]:
-    """The calls of a reply; none where it is an answer in words."""
+    """The calls of a reply; empty for an answer in words."""
     text, parser = reply.strip(), _Parser()
     if "`" in text or _THOUGHT in text:
         for part in _wholes(text):
@@ -77,7 +77,7 @@ def read(reply: str) -> list[ApiCall | RefusedCall]:
 
 
 def parse(call: str) -> ApiCall | RefusedCall:
-    """One call, as a ground truth has it."""
+    """Parse one call of a ground truth."""
     try:
         return _call(ast.parse(call, mode="eval").body, call)
     except UNPARSABLE as error:
@@ -85,7 +85,7 @@ def parse(call: str) -> ApiCall | RefusedCall:
 
 
 class _Parser:
-    """Python's parser for the parts of one reply, none of which is parsed beyond the bounds."""
+    """Parses the parts of one reply with Python's parser, within the limits."""
 
     def __init__(self) -> None:
         self.left = LONGEST

@@ -1,6 +1,6 @@
-"""A task of the benchmark: what the user says, in which state the APIs start, what would be right.
+"""A dialogue of the benchmark: the user's turns, the APIs' initial state, and the ground truth.
 
-Written as one JSON object, it is what prepared files hold of a dialogue.
+Prepared files have it as one JSON object.
 """
 
 import json
@@ -18,17 +18,17 @@ from metis.tasks.bfcl.package import Api, apis
 from metis.tasks.bfcl.world import World
 
 LONG = ("long_context", "composite")
-"""Categories whose scenarios are filled up with distractors."""
+"""Categories whose scenarios are extended with distractors."""
 
 
 @dataclass(frozen=True)
 class Dialogue:
     """A dialogue with one user.
 
-    questions  the user's turns; an empty one hands over functions that were withheld
+    questions  the user's turns; an empty one adds functions that were withheld
     truth      the calls of each turn
     scenario   the initial state of each API
-    handed     functions by the turn in which they are handed over
+    handed     functions by the turn in which they are added
     """
 
     id: str
@@ -98,7 +98,7 @@ class Dialogue:
 
     @property
     def number(self) -> str:
-        """The number that the variants in all categories share."""
+        """The number shared by the variants of a dialogue in all categories."""
         return self.id.rpartition("_")[2]
 
     @property

@@ -1,7 +1,7 @@
-"""An episode: a user who goes on turn by turn, functions to call, and a reward for what was done.
+"""An episode of function calling: a user's turns, calls on simulated APIs, and the reward.
 
-The user's turn lasts until the policy replies without a call. Then the ground truth of that turn is
-played on instances of its own, and the two worlds are compared.
+A user's turn lasts until the policy replies without a call. Then the turn's ground truth is
+executed on separate instances of the APIs, and the two states are compared.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from metis.tasks.bfcl.scoring import SPARE_CALLS, Abstention, Record, Turn, focu
 from metis.tasks.bfcl.world import World
 
 OFFICIAL_STEPS = 20
-"""Steps of a turn after which the official handler gives up."""
+"""Maximum steps of a turn in the official handler."""
 
 
 class Episode:
@@ -51,11 +51,11 @@ class Episode:
 
     @cached_property
     def right(self) -> World:
-        """The same APIs as the ground truth leaves them."""
+        """The same APIs, on which the ground truth is executed."""
         return self.dialogue.world()
 
     def tests(self) -> str:
-        """The calls of the ground truth, a line for each turn."""
+        """The calls of the ground truth, one line per turn."""
         return "\n".join("; ".join(turn) or "no call" for turn in self.dialogue.truth)
 
     def reply(self, text: str) -> Sequence[Message] | None:
@@ -74,7 +74,7 @@ class Episode:
         return self._go_on(wording.results(names, outputs, self.output))
 
     def make(self, written: Sequence[ApiCall | RefusedCall]) -> list[str]:
-        """Make calls in the user's current turn; their whole results."""
+        """Execute calls of the current turn; returns their results, not truncated."""
         withheld = self.dialogue.withheld(self.turn)
         outputs = self.world.make(written, withheld)
         self.made += len(written)
@@ -82,7 +82,7 @@ class Episode:
         return outputs
 
     def _go_on(self, content: str) -> Sequence[Message] | None:
-        """Show what came of a step, unless the turn has had too many."""
+        """The message after a step; None if the turn has too many."""
         if self.step > self.steps:
             self.record.stuck = True
             return None
@@ -95,7 +95,7 @@ class Episode:
         return [{"role": "user", "content": self.dialogue.said(self.turn)}]
 
     def end_turn(self) -> None:
-        """Play the ground truth of the user's turn, and compare."""
+        """Execute the turn's ground truth, and compare."""
         truth, called = self.dialogue.solution[self.turn], self.made > 0
         if truth:
             idle = self.world.equals(self.right)
@@ -108,9 +108,9 @@ class Episode:
         self.turn, self.step, self.made, self.garbled = self.turn + 1, 0, 0, False
 
     def reward(self) -> dict[str, float]:
-        """The reward, and beside it the official verdict and how far the dialogue came.
+        """The reward; also the official verdict, and the share of turns reached.
 
-        A turn that was cut short counts for what was done in it.
+        An unfinished turn is scored as it is.
         """
         if self.made:
             self.end_turn()
@@ -123,5 +123,5 @@ class Episode:
 
 
 def _digest(result: str) -> bytes:
-    """Stands for a result, which may be long and is only compared."""
+    """A hash of a result, which may be long and is only compared."""
     return hashlib.blake2b(result.encode("utf-8", "surrogatepass"), digest_size=16).digest()

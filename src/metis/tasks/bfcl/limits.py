@@ -1,8 +1,8 @@
-"""Bounds on what calls may cost: their arguments, what they leave behind, and what they return.
+"""Limits on the cost of calls: their arguments, the state they leave, and their results.
 
-A call runs in this process, so it must end soon and hold little whatever a policy writes: no power
-of a billion digits, no directory that is copied into itself until a search takes a lifetime, and no
-reply whose calls look through all that hundreds of calls before them have left.
+Calls run in this process, so time and memory must be bounded whatever a policy writes: no powers
+with a billion digits, no directory copied into itself until a search never ends, no replies whose
+calls search everything that hundreds of earlier calls have stored.
 """
 
 from collections.abc import Mapping
@@ -51,17 +51,17 @@ in a turn."""
 
 
 class Exceeded(Exception):
-    """A call that would cost too much; the policy is told the message."""
+    """A call that would cost too much; the policy gets the message."""
 
 
 class ReplyCost:
-    """What the calls of one reply have cost so far."""
+    """The cost of the calls of one reply so far."""
 
     def __init__(self) -> None:
         self.work = self.results = 0
 
     def check(self, given: int) -> None:
-        """Refuse a call that looks through more values than are left, or after long results."""
+        """Refuse a call that would search too many values, or follows too long results."""
         self.work += given
         if self.work > WORK or self.results > RESULTS:
             raise Exceeded("too much for one reply: make fewer or shorter calls")

@@ -1,12 +1,11 @@
-"""The reward of an episode, and the verdict of the official checker beside it.
+"""The reward of an episode, and the official checker's verdict.
 
-A turn with a ground truth earns half for its state and half for the share of the ground truth's
-results that are among the results so far. A state that nobody changed earns nothing beside results
-of which none is right, so that a call of whatever kind does not pay; nor does a turn without any
-call. Results, and a state that nobody changed, count less the more calls a turn has beyond those of
-the ground truth, so that calling everything that is harmless pays little. A turn whose ground truth
-is empty is one to abstain from calls: a function or a value is missing. The official verdict is all
-or nothing, and looks at neither.
+A turn with a ground truth earns 1/2 for the right state, and 1/2 times the share of the ground
+truth's results that were seen so far. A turn without calls earns nothing, and neither does an
+unchanged state if no result is right, so that arbitrary calls do not pay. Results, and an unchanged
+state, count less with many more calls than the ground truth has, so that calling every harmless
+function pays little. A turn whose ground truth is empty requires abstention: a function or a value
+is missing. The official verdict is all or nothing, without these rules.
 """
 
 from collections import Counter
@@ -16,7 +15,7 @@ from typing import Literal
 
 Abstention = Literal["earned", "always", "ignored"]
 SPARE_CALLS = 8
-"""Calls of a turn beyond the ground truth's that cost nothing."""
+"""Calls of a turn beyond the ground truth's that have no penalty."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +23,13 @@ class Turn:
     """The outcome of a user's turn.
 
     abstain  the ground truth has no call
-    called   calls were written, also such as were refused
-    same     the state is that of the ground truth
+    called   the policy made calls, including refused ones
+    same     the state equals the ground truth's
     matched  share of the ground truth's results that were seen
-    idle     the state is the one in which the ground truth began the turn
-    focus    how much results count, and a state that nobody changed: less than 1 in a turn of many
-             more calls than the ground truth has
-    garbled  calls were meant that cannot be read
+    idle     the state equals the ground truth's at the start of the turn
+    focus    weight of results and of an unchanged state, below 1 with many more calls than the
+             ground truth has
+    garbled  the reply looked like calls but could not be parsed
     """
 
     abstain: bool
@@ -58,19 +57,19 @@ class Turn:
 
 @dataclass
 class Record:
-    """The turns of an episode so far; `planned` is how many the dialogue has."""
+    """The turns of an episode so far."""
 
     planned: Sequence[bool]
-    """For each turn of the dialogue: True where it is one to abstain from calls."""
+    """For each turn of the dialogue: True if it requires abstention."""
     turns: list[Turn] = field(default_factory=list)
     stuck: bool = False
-    """True where the episode was ended for its many steps."""
+    """True if the episode was ended for too many steps."""
 
     def reward(self, abstention: Abstention) -> float:
-        """The mean over all turns of the dialogue; those that were not reached earn nothing.
+        """The mean over all turns of the dialogue; turns not reached count as 0.
 
-        Abstention counts only where another turn earned something (`earned`), `always`, or not at
-        all (`ignored`).
+        Turns of abstention count if another turn has a reward (`earned`), `always`, or never
+        (`ignored`).
         """
         acting = [turn.score for turn in self.turns if not turn.abstain]
         abstaining = [turn.score for turn in self.turns if turn.abstain]
@@ -92,7 +91,7 @@ class Record:
 
 
 def matched(expected: Sequence[Hashable], seen: Counter[Hashable]) -> float:
-    """The share of the expected results that were seen, each as often as it is expected."""
+    """The share of the expected results that were seen, with multiplicity."""
     if not expected:
         return 1.0
     missing = Counter(expected) - seen
@@ -100,5 +99,5 @@ def matched(expected: Sequence[Hashable], seen: Counter[Hashable]) -> float:
 
 
 def focused(made: int, needed: int, spare: int) -> float:
-    """The weight of results: in full up to `spare` calls more than are needed; 0 is no bound."""
+    """The weight of results: 1 up to `spare` calls more than needed; `spare` = 0 is no limit."""
     return min(1.0, (needed + spare) / made) if made and spare else 1.0

@@ -1,8 +1,8 @@
-"""The simulated APIs of one rollout: instances of its own, and the calls made on them.
+"""The simulated APIs of one rollout, and calls on them.
 
-The official executor evaluates a policy's text and keeps all instances in the globals of its
-module, under names that the rollouts of a task share. Here a call is a name and values, and its
-instances go with the rollout.
+The official executor runs `eval` on a policy's text, and keeps instances in its module's globals,
+shared by all rollouts of a task. Here a call is a name with plain values, and every rollout has its
+own instances.
 """
 
 import inspect
@@ -20,7 +20,7 @@ STATELESS = ("MathAPI",)
 MISSING = object()
 CONTAINERS = (dict, list, tuple, set)
 ONE_AT_A_TIME = threading.Lock()
-"""Simulators set mpmath's precision and change a dictionary that they all return."""
+"""A lock: simulators set mpmath's global precision and modify a shared dictionary."""
 
 
 class World:
@@ -32,7 +32,7 @@ class World:
         self.instances: dict[str, Any] = {}
         self.functions: dict[str, Any] = {}
         self.given = 0
-        """Values that were given to calls so far, which the APIs may hold."""
+        """Number of values passed to calls so far, which the APIs may store."""
         for api in apis:
             instance = api.simulator()
             if api.name not in STATELESS:
@@ -58,10 +58,7 @@ class World:
         withheld: Collection[str] = (),
         reply: limits.ReplyCost | None = None,
     ) -> str:
-        """The result of a call as text; what is wrong with it where it is not made or fails.
-
-        Whatever its author wrote, nothing is raised.
-        """
+        """The result of a call as text, or why it was refused or failed; never raises."""
         if isinstance(call, RefusedCall):
             return f"Error: {call.reason}"
         function = self.functions.get(call.name)

@@ -1,11 +1,11 @@
-"""A worker of task=verifiers: loads tasksets and scores answers, in a process of its own.
+"""A worker process of task=verifiers, which loads tasksets and scores answers.
 
-Run as a program by the Python that has verifiers, which may be that of another environment; so it
-needs nothing of this package. A request is (LOAD or SCORE, arguments), its reply (DONE, value),
-(REFUSED, what is wrong with the taskset), (FAILED, the error of a reward) or (LATE, "").
+It runs with the Python that has verifiers, possibly of another environment, so it imports nothing
+of this package. A request is (LOAD or SCORE, arguments), its reply (DONE, value), (REFUSED, the
+problem with the taskset), (FAILED, the error of a reward) or (LATE, "").
 
-Rewards run in the main thread and in one event loop, as verifiers itself runs them: the time limits
-of math-verify are signals, which raise in any other thread, and are there taken for wrong answers.
+Rewards run in the main thread and in one event loop, as in verifiers itself: math-verify's time
+limits are signals, which fail in other threads, where every answer would count as wrong.
 """
 
 import asyncio
@@ -44,11 +44,11 @@ if __name__ == "__main__":
 
 
 class Refused(Exception):
-    """A taskset that cannot be asked and scored here."""
+    """A taskset that is not supported."""
 
 
 def load(name: str, config: dict[str, Any], most: int | None, runtime: str) -> dict[str, Any]:
-    """The tasks of a taskset with what asks and scores them, and a digest of its code."""
+    """The tasks of a taskset, the object that scores them, and a hash of its code."""
     taskset = _taskset(name, config)
     _require_one_turn(name, taskset)
     view = taskset if most is None else taskset.take(most)
@@ -93,7 +93,7 @@ def _taskset(name: str, config: dict[str, Any]) -> Any:
 
 
 def _require_one_turn(name: str, taskset: Any) -> None:
-    """Refuse what takes more than one question and one answer."""
+    """Refuse tasksets with more than one question and one answer."""
     environment = loaders.environment_class(name)
     if environment is not SingleAgentEnv:
         raise Refused(
@@ -132,7 +132,7 @@ def _weights(task: Any, runtime: str) -> dict[str, float]:
 
 
 def _hooks(task: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """What is called to score an answer, by name."""
+    """The functions that score an answer, by name."""
     for name in ("setup", "finalize"):
         if getattr(type(task), name) is not getattr(vf.Task, name):
             yield name, getattr(task, name)
@@ -143,7 +143,7 @@ def _hooks(task: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def _needs_runtime(function: Callable[..., Any]) -> bool:
-    """As verifiers has it, a parameter with a default can do without."""
+    """As in verifiers, a parameter with a default needs no runtime."""
     parameter = inspect.signature(function).parameters.get("runtime")
     return parameter is not None and parameter.default is parameter.empty
 
@@ -177,7 +177,7 @@ def _asked(task: Any) -> tuple[str, list[dict[str, str]], str, str]:
 
 
 def _messages(data: Any) -> list[Any]:
-    """What the model is asked with."""
+    """The messages of a task's prompt."""
     prompt = data.prompt
     said = [vf.UserMessage(content=prompt)] if isinstance(prompt, str) else list(prompt or ())
     system = data.system_prompt
@@ -198,7 +198,7 @@ def _pickled(task: Any) -> bytes:
 
 
 def _digest(module: Any) -> str:
-    """A digest of the code of a taskset's package."""
+    """A hash of the code of a taskset's package."""
     home = Path(module.__file__)
     files = sorted(home.parent.rglob("*.py")) if home.name == "__init__.py" else [home]
     parts = [f"{file.relative_to(home.parent)}\0".encode() + file.read_bytes() for file in files]
@@ -237,7 +237,7 @@ async def score(
 
 
 def _say(trace: Any, data: Any, reply: str) -> None:
-    """The exchange, as it is after a harness that asks once."""
+    """The conversation, as after a harness with one turn."""
     for message in _messages(data):
         parent = len(trace.nodes) - 1 if trace.nodes else None
         trace.nodes.append(vf.MessageNode(parent=parent, message=message))
@@ -254,7 +254,7 @@ LIBRARIES = (str(Path(sysconfig.get_path("stdlib"))), str(Path(__file__).parent)
 
 
 def described(error: BaseException) -> str:
-    """An error that code of a taskset raised: type, message, file, line and function."""
+    """An error raised by a taskset's code: type, message, file, line and function."""
     while isinstance(error, vf.RolloutError) and error.__cause__ is not None:
         error = error.__cause__
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -281,7 +281,7 @@ def answer(request: tuple[str, tuple[Any, ...]], loop: "asyncio.Runner") -> tupl
 
 
 def main() -> None:
-    """Answer requests until there are no more; the first argument is what installs verifiers."""
+    """Answer requests until the connection closes; argument 1 is how to install verifiers."""
     connection, remedy = Connection(int(sys.argv[2])), sys.argv[1]
     os.dup2(2, 1)
     if missing is not None:

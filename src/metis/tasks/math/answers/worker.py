@@ -1,4 +1,4 @@
-"""A worker of the second opinion: math-verify, in a process that can be killed at any moment.
+"""A worker process of the verifier: math-verify, killable at any time.
 
 Run as a program; needs nothing of this package, so that it starts fast and imports no framework.
 A request is (answer, reference, seconds), and its reply SAME, DIFFERENT, or KILLED when it took too
@@ -23,18 +23,18 @@ MEMORY = 2 << 30
 """Bytes of address space a child may have."""
 PR_SET_PDEATHSIG = 1
 JOBS = 1000
-"""Requests after which a child is replaced, for the caches of the algebra system grow."""
+"""Requests after which a child is replaced, since the algebra system's caches grow."""
 WARM_UP = (
     ("2\\sqrt{3}", "\\sqrt{12}"),
     ("(x+1)^2", "x^2+2x+2"),
     ("(1,2)\\cup(2,3)", "x<3"),
     ("\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix}\\pi\\\\x\\end{pmatrix}"),
 )
-"""Pairs that load what the algebra system loads late."""
+"""Pairs that trigger the algebra system's lazy imports."""
 
 
 def same(answer: str, reference: str) -> bool:
-    """The opinion of math-verify; decimals have to agree in 12 places to be equal."""
+    """math-verify's result; decimals must agree in 12 places to be equal."""
     from math_verify import LatexExtractionConfig, parse, verify
 
     rules = [LatexExtractionConfig(boxed_match_priority=0)]
@@ -89,7 +89,7 @@ def _end_with(parent: int) -> None:
 
 
 def _serve(requests: int, replies: int) -> None:
-    """The life of a child; whatever goes wrong ends it, and it alone."""
+    """The child's loop; any error ends the child only."""
     import resource  # where there is none, other platforms can still import this file
 
     try:
@@ -106,7 +106,7 @@ def _serve(requests: int, replies: int) -> None:
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the connection closes."""
     connection = Connection(int(sys.argv[1]))
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
