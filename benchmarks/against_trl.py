@@ -116,7 +116,8 @@ class Stopwatch:
 
     def begin(self) -> None:
         if not self.left:
-            sys.stdin.readline()
+            if not sys.stdin.readline():
+                raise SystemExit("nobody asks for another turn")
             self.left, self.measured = self.work.steps if self.turns else self.work.warm, Measured()
             self.turns += 1
             if self.gpu:
@@ -378,6 +379,8 @@ def main(words: Sequence[str]) -> None:
         "liger, checkpointing (gradient checkpointing), both",
     )
     given = vars(parser.parse_args(words))
+    if min(given["warm"], given["steps"], given["turns"]) < 1:
+        parser.error("--warm, --steps and --turns are at least 1")
     names = given.pop("trl").split(",")
     compare(Work(**given), names)
 

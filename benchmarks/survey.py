@@ -36,6 +36,8 @@ def main() -> None:
     training = settings.training
     if chosen.full:
         assert isinstance(build.engine, LocalEngine)
+        if build.engine.settings.generation == "vllm":
+            parser.error("--full needs engine.generation=transformers")
         build.engine.policy.stops = set()
     prompts = sampled(build.pool, chosen.prompts, training.seed)
     with (

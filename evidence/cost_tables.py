@@ -146,7 +146,8 @@ STEPS = (
     ),
     (
         "update",
-        "peak memory of the same with `engine.lora=16 engine.checkpointing=true`",
+        "peak memory of a quarter of these answers, in full passes, with `engine.lora=16 "
+        "engine.checkpointing=true`",
         "{peak_adapters:.1f} GiB",
     ),
     (

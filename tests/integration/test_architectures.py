@@ -29,7 +29,7 @@ from metis import MetisError
 from metis.core import Sampling
 from metis.engines.local.engine import LocalEngine
 from metis.engines.local.generate.sampling import OwnSampler, ordered_replies
-from metis.engines.local.model.forward import token_logprobs
+from metis.engines.local.model.forward import packs_alike, token_logprobs
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import LocalSettings
 from metis.engines.tokens.packing import PrefixGroup, sequence_row
@@ -135,6 +135,28 @@ def test_values_are_not_scored_where_layers_see_a_window(save, kind):
     engine = LocalEngine(save(kind), build(Arithmetic(prompts=4, heldout=1), 0))
     with pytest.raises(MetisError, match=r"sliding-window.*curriculum.judge=reason"):
         engine.score([[{"role": "user", "content": "How?"}]], ["0", "1"])
+
+
+def positions_that_tell(policy) -> None:
+    """Learned positions and logits as large as in a trained model."""
+    for weights in (policy.base.transformer.wpe, policy.base.transformer.wte):
+        weights.weight.data.normal_()
+
+
+@pytest.mark.parametrize("kind", ["tied", "scaled down", "biased", "dropout"])
+def test_packed_rows_are_alike_where_positions_are_told(save, tmp_path, kind):
+    policy = Policy(tmp_path, save(kind))
+    if kind == "dropout":
+        positions_that_tell(policy)
+    assert policy.plain and packs_alike(policy) and not policy.processed
+
+
+def test_packed_rows_differ_where_positions_are_ignored(save, tmp_path):
+    policy = Policy(tmp_path, save("dropout"))
+    positions_that_tell(policy)
+    told = policy.base.transformer.forward
+    policy.base.transformer.forward = lambda position_ids=None, **given: told(**given)
+    assert not packs_alike(policy)
 
 
 @pytest.mark.parametrize("kind", ["windows", "one window", "wide window", "convolutions"])

@@ -6,6 +6,7 @@ import torch
 import skips
 from metis.engines.local.attention import blocks, log_sum_exp, varlen
 from metis.engines.local.attention.blocks import Segment
+from metis.engines.local.model.cuda_graphs import GraphRecorder
 
 GROUPS, SIZE = 2, 16
 PIECES = {
@@ -165,10 +166,26 @@ def test_plain_rows_go_to_one_kernel_together(pieces, monkeypatch):
 def test_pieces_are_one_softmax_on_a_gpu(pieces, flash, monkeypatch):
     if not flash:
         monkeypatch.setattr(torch.backends.cuda, "can_use_flash_attention", lambda asked: False)
+    assert varlen.works_on(torch.device("cuda"), torch.bfloat16, SIZE) == flash
     wanted = found_with(one_softmax, inputs(pieces, 3, "cuda", torch.float64))
     found = found_with(in_pieces, inputs(pieces, 3, "cuda", torch.bfloat16))
     for one, other in zip(found, wanted, strict=True):
         assert float((one.double() - other).norm() / other.norm()) < 0.02
+
+
+@GPU
+def test_a_captured_scoring_pass_is_the_same_when_replayed():
+    *tensors, pieces, scale = inputs(PIECES["two prefixes"], 3, "cuda", torch.bfloat16)
+    table, recorder = blocks.segment_table(pieces), GraphRecorder(torch.device("cuda"))
+
+    def scored(*given):
+        return blocks._forward(*given, table, scale)[0]
+
+    with torch.no_grad():
+        wanted = scored(*tensors).clone()
+        for _ in range(3):
+            assert torch.allclose(recorder.run("key", scored, tensors), wanted)
+    assert recorder.works and recorder.recordings
 
 
 @GPU

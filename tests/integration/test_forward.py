@@ -132,6 +132,8 @@ def test_a_network_with_windows_or_soft_caps_keeps_its_own_attention(policy, mon
     for name, value in (
         ("sliding_window", 512),
         ("attn_logit_softcapping", 50.0),
+        ("keep_window_size", 2048),
+        ("lambda_std_dev", 0.1),
         ("layer_types", ["full_attention", "sliding_attention"]),
     ):
         with monkeypatch.context() as patch:

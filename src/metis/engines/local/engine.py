@@ -38,7 +38,7 @@ from metis.engines.local.device_errors import device_remedies
 from metis.engines.local.generate.sampling import OwnSampler, SampledReply, Sampler, ordered_replies
 from metis.engines.local.generate.vllm import VllmSampler, require_vllm
 from metis.engines.local.model.checkpoint import load_training, save_training
-from metis.engines.local.model.forward import no_grad_logprobs
+from metis.engines.local.model.forward import no_grad_logprobs, packs_alike
 from metis.engines.local.model.hidden_states import ValueBackbone, embed_tokens
 from metis.engines.local.model.policy import Policy
 from metis.engines.local.rollouts import FailureNotices, play, require_reward
@@ -253,7 +253,9 @@ class LocalEngine(Engine):
 
     def _initial_policy(self) -> Policy:
         self.say(loading(self.settings.model, self.folder))
-        return Policy(self.folder, self.settings)
+        policy = Policy(self.folder, self.settings)
+        policy.packs = policy.packs and packs_alike(policy)
+        return policy
 
     def _reference(self) -> Policy:
         """The reference policy of the KL term: the initial policy, frozen."""

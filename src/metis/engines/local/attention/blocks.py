@@ -37,9 +37,15 @@ class Segment(NamedTuple):
 
 
 def supports(network: Any) -> bool:
-    """True if every layer has plain softmax attention (no window, soft cap or ALiBi)."""
+    """True if every layer has plain softmax attention (no window, soft cap, ALiBi or mask)."""
     config = network.config.get_text_config()
-    special = ("attn_logit_softcapping", "alibi", "v_head_dim")
+    special = (
+        "attn_logit_softcapping",
+        "alibi",
+        "v_head_dim",
+        "keep_window_size",
+        "lambda_std_dev",
+    )
     plain = not windowed(network) and not any(getattr(config, name, None) for name in special)
     return bool(getattr(network, "_supports_attention_backend", False)) and plain
 
@@ -88,6 +94,7 @@ def packed_attention(
     The bias is the flattened attention mask (rows x tokens x keys) of all rows with a prefix: 0
     where a token sees another of its row, else -inf. Plain rows are causal.
     """
+    assert attention_mask is None, "packed rows have no mask but their segments"
     size = value.shape[-1]
     by_token = [tensor[0].transpose(0, 1).to(value.dtype) for tensor in (query, key, value)]
     if query.is_cuda and size % ALIGNED:

@@ -73,7 +73,10 @@ def attention_backward(
 def _without_padding(device: torch.device) -> bool:
     """True if this torch's kernel returns log-sum-exps without padding; older ones pad each row."""
     some = torch.zeros(8, 1, 64, dtype=torch.float16, device=device)
-    return attention(some, some, some, [3, 5], 1.0)[1].shape == (1, 8)
+    try:
+        return attention(some, some, some, [3, 5], 1.0)[1].shape == (1, 8)
+    except RuntimeError:
+        return False
 
 
 def _starts(lengths: Sequence[int], device: torch.device) -> torch.Tensor:

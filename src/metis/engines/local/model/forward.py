@@ -16,7 +16,17 @@ from metis.engines.local.attention import blocks
 from metis.engines.local.attention.blocks import Segment
 from metis.engines.local.model.head import Head, chosen_logprobs, chosen_logprobs_and_entropies
 from metis.engines.local.model.policy import LAUNCH_BOUND, Policy
-from metis.engines.tokens.packing import Integers, PaddedBatch, PrefixGroup
+from metis.engines.tokens.packing import (
+    Integers,
+    Layout,
+    PaddedBatch,
+    PrefixGroup,
+    Row,
+    sequence_row,
+)
+
+ALIKE = 0.1
+"""Mean difference of log-probabilities up to which two passes are taken for alike in bfloat16."""
 
 
 def token_logprobs(policy: Policy, group: PrefixGroup, temperature: float = 1.0) -> torch.Tensor:
@@ -58,6 +68,25 @@ def _targets(
         unique, which = np.unique(_places(group.batches), return_inverse=True)
         wanted = np.concatenate([row.wanted for row in group.rows])
         yield policy.head_at(temperature), states[_tensor(unique, states.device)], which, wanted
+
+
+@torch.no_grad()
+def packs_alike(policy: Policy) -> bool:
+    """True if packed rows have the log-probabilities of each row alone.
+
+    Not so where a model ignores position ids, or has states that run on into the next row.
+    """
+    before, rows = policy.processed, [_some_row(5), _some_row(9)]
+    with torch.compiler.set_stance("force_eager"):
+        alone = [token_logprobs(policy, PrefixGroup([], [row])) for row in rows]
+        packed = token_logprobs(policy, PrefixGroup([], rows, Layout(packed=True)))
+    policy.processed = before
+    return float((torch.cat(alone) - packed).abs().mean()) < ALIKE
+
+
+def _some_row(length: int) -> Row:
+    tokens = np.arange(length, dtype=np.int64)
+    return sequence_row(tokens, np.ones(length, dtype=np.bool_), 0)
 
 
 def _places(batches: Sequence[PaddedBatch]) -> Integers:
