@@ -161,8 +161,7 @@ def _weights(drawn: NDArray[np.int_]) -> Floats:
 def _interval(value: float, drawn: Floats) -> BootstrapInterval:
     """With as many samples below it as above it."""
     low, high = (
-        float(sign * np.nanquantile(sign * drawn, 0.025, method="inverted_cdf"))
-        for sign in (1, -1)
+        float(sign * np.nanquantile(sign * drawn, 0.025, method="inverted_cdf")) for sign in (1, -1)
     )
     return BootstrapInterval(value, low + 0.0, high + 0.0)  # no -0.0
 
