@@ -2,20 +2,14 @@
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
+from documented import COMMANDS, ROOT
 from metis import cli, config
 from metis.comparisons.plan import parse_variants
 from metis.errors import MetisError
 
-ROOT = Path(__file__).parents[2]
-PAGES = [
-    page
-    for pattern in ("*.md", "docs/**/*.md", "recipes/**/*.md", "evidence/*.md")
-    for page in sorted(ROOT.glob(pattern))
-]
 STANDS_FOR = {
     "RECIPE": "recipes/arithmetic/hopeless-90.toml",
     "recipe.toml": "recipes/math/qwen2.5-1.5b-h200.toml",
@@ -28,19 +22,6 @@ ELSEWHERE = re.compile(r"loggers=(wandb|trackio)|task=verifiers")
 """Settings that need what is not in the environment of these tests."""
 
 PROBLEMS = ["mine", "problems", "sums", "harder", "math_train"]
-
-
-def commands():
-    """Pages and the lines of their code blocks that call `metis`, without comments."""
-    for page in PAGES:
-        text = page.read_text("utf-8")
-        for block in re.findall(r"^ *```\w*\n(.*?)^ *```", text, re.S | re.M):
-            for line in re.sub(r"\\\n\s*", " ", block).splitlines():
-                if called := re.match(r"\s*(?:[A-Z_]+=\S+ )*metis (.+)", line):
-                    yield page.relative_to(ROOT).as_posix(), called[1].partition(" #")[0].strip()
-
-
-COMMANDS = sorted({command: page for page, command in commands()}.items())
 
 
 def test_pages_have_commands():

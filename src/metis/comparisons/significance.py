@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metis.comparisons.crossing import CurvePair, Curves, Floats, alike, raw
 
@@ -87,8 +88,8 @@ def _ratio(
     value = float(ratios(observed(variant, baseline))[0])
     if min(len(variant.accuracy), len(baseline.accuracy)) < 2 or math.isnan(value):
         return BootstrapInterval(value, math.nan, math.nan)
-    drawn = (runs.averaged(_resampled(len(runs.accuracy), rng)) for runs in (variant, baseline))
-    return _interval(value, ratios(alike(*drawn)))
+    mine, its = _resampled_apart(len(variant.accuracy), len(baseline.accuracy), rng)
+    return _interval(value, ratios(alike(variant.averaged(mine), baseline.averaged(its))))
 
 
 def difference(
@@ -97,33 +98,72 @@ def difference(
     """The difference of two mean accuracies, one row a run and one column a problem.
 
     Problems are those that all runs are tested on. They are resampled together with the runs, each
-    within its set; sets have equal weights. Of one column, runs alone are resampled.
+    within its set; sets have equal weights. Of one column, runs alone are resampled. The two
+    variants exchanged give the negative.
     """
     groups = [np.flatnonzero(np.asarray(sets) == name) for name in dict.fromkeys(sets)]
     apart = variant.mean(axis=0) - baseline.mean(axis=0)
     value = float(np.mean([apart[columns].mean() for columns in groups]))
-    if min(len(variant), len(baseline)) < 2:
+    counts = len(variant), len(baseline)
+    if min(counts) < 2:
         return BootstrapInterval(value, math.nan, math.nan)
+    if len(apart) == 1:
+        mine, its = _resampled_apart(*counts, rng)
+        return _interval(value, (mine @ variant - its @ baseline).ravel().round(12))
     batches = []
     for _ in range(RESAMPLES // BATCH):
-        mine, its = (_resampled(len(runs), rng, BATCH) @ runs for runs in (variant, baseline))
+        mine, its = _drawn_apart(*counts, rng, 2 * BATCH)
+        changes = (mine @ variant - its @ baseline).reshape(2, BATCH, -1)
         drawn = [
-            np.einsum("rp,rp->r", (mine - its)[:, columns], _resampled(len(columns), rng, BATCH))
+            np.einsum("srp,rp->sr", changes[..., columns], _resampled(len(columns), rng, BATCH))
             for columns in groups
         ]
-        batches.append(np.mean(drawn, axis=0))
-    return _interval(value, np.concatenate(batches).round(12) + 0.0)  # no -0.0
+        batches.append(np.mean(drawn, axis=0).ravel())
+    return _interval(value, np.concatenate(batches).round(12))
 
 
-def _resampled(count: int, rng: np.random.Generator, rows: int = RESAMPLES) -> Floats:
+def _resampled_apart(count: int, other: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Weights of bootstrap samples of two variants' runs: all there are, or many drawn at random.
+    They are the same samples when the variants are exchanged."""
+    if count**count * other**other > RESAMPLES:
+        return _drawn_apart(count, other, rng, RESAMPLES)
+    ones, others = (
+        _weights(np.array(list(itertools.product(range(size), repeat=size))))
+        for size in (count, other)
+    )
+    return np.repeat(ones, len(others), axis=0), np.tile(others, (len(ones), 1))
+
+
+def _drawn_apart(
+    count: int, other: int, rng: np.random.Generator, rows: int
+) -> tuple[Floats, Floats]:
+    """Weights of samples drawn at random; of as many runs each, the second half of them is the
+    first half exchanged."""
+    if count != other:
+        drawn = {size: _resampled(size, rng, rows) for size in sorted((count, other))}
+        return drawn[count], drawn[other]
+    either = _resampled(count, rng, rows)
+    return either, np.roll(either, rows // 2, axis=0)
+
+
+def _resampled(count: int, rng: np.random.Generator, rows: int) -> Floats:
     """Weights of bootstrap samples, one a row: so many things drawn with replacement."""
-    drawn = rng.integers(count, size=(rows, count)) + count * np.arange(rows)[:, None]
-    return np.bincount(drawn.ravel(), minlength=rows * count).reshape(rows, count) / count
+    return _weights(rng.integers(count, size=(rows, count)))
+
+
+def _weights(drawn: NDArray[np.int_]) -> Floats:
+    """The share of each thing in samples, one a row."""
+    rows, count = drawn.shape
+    places = drawn + count * np.arange(rows)[:, None]
+    return np.bincount(places.ravel(), minlength=rows * count).reshape(rows, count) / count
 
 
 def _interval(value: float, drawn: Floats) -> BootstrapInterval:
-    low, high = np.nanquantile(drawn, [0.025, 0.975], method="closest_observation")
-    return BootstrapInterval(value, float(low), float(high))
+    """With as many samples below it as above it."""
+    low, high = (
+        float(sign * np.nanquantile(sign * drawn, 0.025, method="inverted_cdf")) for sign in (1, -1)
+    )
+    return BootstrapInterval(value, low + 0.0, high + 0.0)  # no -0.0
 
 
 def log_speed(variant: Runs, baseline: Runs) -> float:

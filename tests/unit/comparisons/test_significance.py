@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from metis.comparisons.significance import (
@@ -140,11 +140,25 @@ def test_a_difference_is_resampled_over_runs_and_problems_at_once():
     variant, baseline = np.array([[1.0, 0.3], [0.7, 0.2]]), np.array([[0.5, 0.4], [0.1, 0.3]])
     seen = difference(variant, baseline, rng(), ["", ""])
     assert seen.value == pytest.approx(0.55 - 0.325)
-    expected = np.quantile(crossed(variant, baseline), [0.025, 0.975], method="closest_observation")
+    expected = np.quantile(crossed(variant, baseline), [0.025, 0.975], method="inverted_cdf")
     assert [seen.low, seen.high] == pytest.approx(expected)
     runs = difference(*(each.mean(axis=1, keepdims=True) for each in (variant, baseline)), rng())
     assert runs.value == pytest.approx(seen.value)
     assert [runs.low, runs.high] == pytest.approx([0.45 - 0.45, 0.65 - 0.2])
+
+
+def test_an_interval_over_few_runs_alone_is_of_all_samples_there_are():
+    """Of two against three runs there are 4 times 27."""
+    variant, baseline = np.array([[0.1], [0.45]]), np.array([[0.2], [0.21], [0.3]])
+    every = [
+        np.mean(variant[list(one)]) - np.mean(baseline[list(other)])
+        for one in itertools.product(range(2), repeat=2)
+        for other in itertools.product(range(3), repeat=3)
+    ]
+    expected = [sorted(every)[2], sorted(every)[-3]]
+    for seed in range(3):
+        seen = difference(variant, baseline, np.random.default_rng(seed))
+        assert [seen.low, seen.high] == pytest.approx(expected)
 
 
 def test_problems_are_drawn_within_their_set_and_sets_weigh_the_same():
@@ -157,15 +171,24 @@ def test_problems_are_drawn_within_their_set_and_sets_weigh_the_same():
 
 @settings(max_examples=30)
 @given(st.integers(2, 4), st.integers(2, 4), st.integers(1, 6), st.integers(0, 1000))
+@example(2, 3, 2, 401)
 def test_a_difference_exchanged_is_its_negative(runs, others, problems, seed):
     draw = np.random.default_rng(seed)
     variant, baseline = draw.random((runs, problems)), draw.random((others, problems))
     forth = difference(variant, baseline, rng(), [""] * problems)
     back = difference(baseline, variant, rng(), [""] * problems)
-    assert forth.value == pytest.approx(-back.value)
+    assert forth == pytest.approx((-back.value, -back.high, -back.low), abs=1e-9)
     assert forth.low <= forth.value + 1e-9 and forth.value <= forth.high + 1e-9
-    width = forth.high - forth.low
-    assert back.high - back.low == pytest.approx(width, rel=0.1, abs=0.05)
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 4), st.integers(2, 4), st.integers(0, 1000))
+def test_a_cost_exchanged_is_its_inverse(runs, others, seed):
+    draw = np.random.default_rng(seed)
+    variant, baseline = (made(draw.uniform(0.01, 0.05, count)) for count in (runs, others))
+    forth = cost_to_common_best(variant, baseline, rng())
+    back = cost_to_common_best(baseline, variant, rng())
+    assert forth == pytest.approx((1 / back.value, 1 / back.high, 1 / back.low))
 
 
 @pytest.fixture(scope="module")
