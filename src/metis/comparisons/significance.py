@@ -155,7 +155,8 @@ def _weights(drawn: NDArray[np.int_]) -> Floats:
     """The share of each thing in samples, one a row."""
     rows, count = drawn.shape
     places = drawn + count * np.arange(rows)[:, None]
-    return np.bincount(places.ravel(), minlength=rows * count).reshape(rows, count) / count
+    counts = np.bincount(places.ravel(), minlength=rows * count).reshape(rows, count)
+    return np.asarray(counts / count, dtype=np.float64)
 
 
 def _interval(value: float, drawn: Floats) -> BootstrapInterval:
