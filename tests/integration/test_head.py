@@ -40,15 +40,6 @@ def rows_at_a_time(request, monkeypatch):
     monkeypatch.setattr(module, "LOGIT_CHUNK", request.param * WORDS + 5)
 
 
-@pytest.fixture(params=["plain", "compiled"])
-def compiles(request, monkeypatch):
-    """With and without compilation: a trace, and no code for the device."""
-    if request.param == "plain":
-        return False
-    compile_with(monkeypatch, "aot_eager")
-    return True
-
-
 def drawn(*shape: int, seed: int = 0, dtype=torch.float32) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, generator=generator, dtype=dtype).requires_grad_()
@@ -72,12 +63,21 @@ def weighed(logprobs: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("scale", [1.0, 1 / 0.7, 2.5])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("entropy", [False, True])
-def test_values_and_gradients_are_those_of_all_logits(
-    rows_at_a_time, scale, biased, entropy, compiles
-):
+def test_values_and_gradients_are_those_of_all_logits(rows_at_a_time, scale, biased, entropy):
+    values_and_gradients_are_those_of_all_logits(scale, biased, entropy)
+
+
+@pytest.mark.parametrize("entropy", [False, True])
+def test_compiled_values_and_gradients_are_those_of_all_logits(monkeypatch, entropy):
+    compile_with(monkeypatch, "aot_eager")
+    monkeypatch.setattr(module, "LOGIT_CHUNK", 3 * WORDS)
+    values_and_gradients_are_those_of_all_logits(2.5, True, entropy, compiled=True)
+
+
+def values_and_gradients_are_those_of_all_logits(scale, biased, entropy, compiled=False):
     hidden, weight = drawn(ROWS, WIDTH, seed=1), drawn(WORDS, WIDTH, seed=2)
     inputs = [hidden, weight, *([drawn(WORDS, seed=3)] if biased else [])]
-    head = Head(weight, *inputs[2:], scale=scale, compiled=compiles)
+    head = Head(weight, *inputs[2:], scale=scale, compiled=compiled)
     function = chosen_logprobs_and_entropies if entropy else chosen_logprobs
     found = function(head, hidden, POSITIONS, tokens())
     found = found if entropy else (found,)
