@@ -399,7 +399,8 @@ def test_a_comparison_says_what_is_not_in_its_curve(opened, serve, tmp_path):
     log = tmp_path / "cmp/probe-1/metrics.jsonl.gz"
     rows = gzip.decompress(log.read_bytes()).splitlines(keepends=True)
     log.write_bytes(gzip.compress(b"".join(rows[:5])))
-    os.utime(log, (0, 0))  # no run whose log was written to just now: those still train
+    for each in (tmp_path / "cmp").rglob("*.jsonl.gz"):
+        os.utime(each, (0, 0))  # a run whose log was written to just now still trains
     page = opened(serve(tmp_path / "cmp"))
     said = page.locator(".banner")
     expect(said.nth(0)).to_contain_text("readout-1: engine.max_tokens = 7, not 1024")
