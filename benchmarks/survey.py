@@ -28,9 +28,9 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=200)
     parser.add_argument("--full", action="store_true", help="answers go on to engine.max_tokens")
     chosen = parser.parse_intermixed_args()
-    words = chosen.words if any(word.endswith(".toml") for word in chosen.words) else ADDITIONS
-    given = [*words, *(chosen.words if words is ADDITIONS else [])]
-    settings = config.load_config(*config.parse_arguments(given))
+    recipe = any(word.endswith(".toml") for word in chosen.words)
+    words = chosen.words if recipe else [*ADDITIONS, *chosen.words]
+    settings = config.load_config(*config.parse_arguments(words))
     resolved = generation.chosen_for_rollouts(settings, chosen.prompts, print)
     build = loop.Run.build(resolved, print)
     training = settings.training

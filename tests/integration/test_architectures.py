@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 from transformers import (
     CohereConfig,
     CohereForCausalLM,
@@ -34,6 +35,7 @@ from metis.engines.local.model.policy import Policy
 from metis.engines.local.settings import LocalSettings
 from metis.engines.tokens.packing import PrefixGroup, sequence_row
 from metis.tasks.arithmetic import Arithmetic, build
+from traced import compile_with
 
 SMALL = {
     "hidden_size": 32,
@@ -149,6 +151,14 @@ def test_packed_rows_are_alike_where_positions_are_told(save, tmp_path, kind):
     if kind == "dropout":
         positions_that_tell(policy)
     assert policy.plain and packs_alike(policy) and not policy.processed
+
+
+def test_packed_rows_are_tried_without_compilation(save, tmp_path, monkeypatch):
+    compile_with(monkeypatch, "aot_eager")
+    policy = Policy(tmp_path, replace(save("tied"), compile=True))
+    before = counters["stats"]["unique_graphs"]
+    assert packs_alike(policy) and policy.compiled
+    assert counters["stats"]["unique_graphs"] == before
 
 
 def test_packed_rows_differ_where_positions_are_ignored(save, tmp_path):

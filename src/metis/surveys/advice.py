@@ -39,7 +39,7 @@ def advice(facts: SurveyFacts, group: int, task: str = "") -> str:
 
 
 def _gain(facts: SurveyFacts, task: str) -> str:
-    """What METIS is predicted to gain, and what to do."""
+    """The predicted gain of METIS, and the advice that follows."""
     expected = predict(facts.informative, task)
     if expected is None:
         return (

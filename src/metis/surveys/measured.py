@@ -1,4 +1,4 @@
-"""What METIS and other curricula cost on the training sets that were measured.
+"""Costs of METIS and of other curricula on the training sets that were measured.
 
 Each share is of the groups of uniform sampling's first ten steps that have mixed rewards. Costs are
 those to the highest accuracy that a curriculum and uniform sampling reach, as ratios to uniform
@@ -25,7 +25,7 @@ class MeasuredPool(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """What METIS costs on a training set, which is of additions or of mathematics problems."""
+    """The cost of METIS on a training set, of additions or of mathematics problems."""
 
     name: str
     additions: bool

@@ -80,6 +80,6 @@ def _without_padding(device: torch.device) -> bool:
 
 
 def _starts(lengths: Sequence[int], device: torch.device) -> torch.Tensor:
-    """Where each sequence starts, and where the last one ends."""
+    """Cumulative lengths (`cu_seqlens`): the start of each sequence, and the end of the last."""
     ends = torch.tensor([0, *lengths], dtype=torch.int32).cumsum(0, dtype=torch.int32)
     return ends.to(device, non_blocking=True)

@@ -28,7 +28,7 @@ class Head(NamedTuple):
     dtype: torch.dtype = torch.float32
     """The dtype of matrix products; softmax and sums are at least float32."""
     compiled: bool = False
-    """What reads and writes logits is compiled."""
+    """The softmax over the logits, and its gradient, are compiled."""
 
     @classmethod
     def of(
